@@ -1,0 +1,258 @@
+// Package redisnode keeps locks on Redis: the scripts, each of them one request
+// and atomic, the names of their keys, and the meaning of their answers. Which
+// token to propose, when to try again and how to wait is for its users to decide.
+package redisnode
+
+import (
+	"context"
+	"crypto/sha1"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/locker-go/locker"
+)
+
+//go:embed *.lua
+var sources embed.FS
+
+// script is a Lua script as the server knows it.
+type script struct{ source, sha string }
+
+func load(name string) *script {
+	var source []byte
+	for _, file := range []string{"fence.lua", name} {
+		b, err := sources.ReadFile(file)
+		if err != nil {
+			panic(err) // not in the binary: cannot happen
+		}
+		source = append(source, b...)
+	}
+	sum := sha1.Sum(source)
+	return &script{string(source), hex.EncodeToString(sum[:])}
+}
+
+var (
+	acquireScript = load("acquire.lua")
+	renewScript   = load("renew.lua")
+	releaseScript = load("release.lua")
+	undoScript    = load("undo.lua")
+	breakScript   = load("break.lua")
+	raiseScript   = load("raise.lua")
+	inspectScript = load("inspect.lua")
+)
+
+// Runner sends a request to the node that has the key and waits for the reply. It
+// must not send it again unless the server refused it. A durable one gives or
+// extends a grant, and may have to reach replicas too before it counts.
+type Runner interface {
+	Run(ctx context.Context, cmd *redis.Cmd, key string, durable bool) error
+}
+
+const durable = true
+
+// Node is where locks are kept.
+type Node struct {
+	run       Runner
+	retention time.Duration
+}
+
+// New returns a Node that keeps fences for the given time after their last use; 0
+// is for ever.
+func New(run Runner, retention time.Duration) *Node { return &Node{run, retention} }
+
+// Grant identifies one grant, or the attempt at one.
+type Grant struct {
+	Keys
+	Holder string
+	Token  locker.Token
+}
+
+func (g Grant) value() string { return valueOf(g.Holder, g.Token) }
+
+func (g Grant) token() string { return strconv.FormatUint(uint64(g.Token), 10) }
+
+// Status says how an attempt to acquire ended.
+type Status int
+
+const (
+	Granted Status = iota
+	Held           // by somebody else
+	Stale          // free, but the token is not above the fence
+	Ahead          // free, but the token is too far ahead of the clock and the fence
+)
+
+// Answer is a node's answer to an attempt.
+type Answer struct {
+	Status Status
+	Kept   time.Duration  // Granted: for how long
+	Holder locker.Holding // Held: by whom; its Key is not set
+	Fence  locker.Token   // Stale, Ahead
+	Time   time.Time      // Stale, Ahead: the server's
+}
+
+// Acquire attempts to take a lock. After an error it may have been taken, or be
+// taken later, unless Undo succeeds.
+func (n *Node) Acquire(ctx context.Context, g Grant, ttl time.Duration) (Answer, error) {
+	reply, err := n.eval(ctx, acquireScript, durable, []string{g.Lock, g.Fence}, g.Holder, g.token(), millis(ttl), n.keep())
+	if err != nil {
+		return Answer{}, err
+	}
+	if kept, ok := reply.(int64); ok {
+		return Answer{Status: Granted, Kept: time.Duration(kept) * time.Millisecond}, nil
+	}
+	parts, ok := reply.([]any)
+	if !ok || len(parts) != 3 {
+		return Answer{}, unexpected(reply)
+	}
+	switch parts[0] {
+	case "held":
+		value, ok1 := parts[1].(string)
+		pttl, ok2 := parts[2].(int64)
+		if ok1 && ok2 {
+			return Answer{Status: Held, Holder: holdingOf("", value, pttl)}, nil
+		}
+	case "stale", "ahead":
+		return fenced(parts)
+	}
+	return Answer{}, unexpected(reply)
+}
+
+// fenced reads the answers that tell of the fence and the clock.
+func fenced(parts []any) (Answer, error) {
+	var numbers [2]uint64
+	for i := range numbers {
+		text, _ := parts[i+1].(string)
+		v, err := strconv.ParseUint(text, 10, 63)
+		if err != nil {
+			return Answer{}, unexpected(parts)
+		}
+		numbers[i] = v
+	}
+	a := Answer{Status: Stale, Fence: locker.Token(numbers[0]), Time: time.UnixMicro(int64(numbers[1]))}
+	if parts[0] == "ahead" {
+		a.Status = Ahead
+	}
+	return a, nil
+}
+
+// Undo makes sure that the attempt g holds nothing and never will.
+func (n *Node) Undo(ctx context.Context, g Grant) error {
+	_, err := n.eval(ctx, undoScript, !durable, []string{g.Lock, g.Fence}, g.value(), g.token(), n.keep(), g.Channel)
+	return err
+}
+
+// Renew extends a lock; false if g does not hold it.
+func (n *Node) Renew(ctx context.Context, g Grant, ttl time.Duration) (bool, error) {
+	return n.decide(ctx, renewScript, durable, []string{g.Lock, g.Fence}, g.value(), g.token(), millis(ttl), n.keep())
+}
+
+// Release gives a lock back; false if g does not hold it. The id stands for one
+// call of the caller: the same id sent again succeeds again.
+func (n *Node) Release(ctx context.Context, g Grant, id string) (bool, error) {
+	return n.decide(ctx, releaseScript, !durable, []string{g.Lock, g.Fence}, g.value(), g.token(), id, n.keep(), g.Channel)
+}
+
+// Holds says whether g holds its lock.
+func (n *Node) Holds(ctx context.Context, g Grant) (bool, error) {
+	cmd := redis.NewCmd(ctx, "get", g.Lock)
+	err := n.run.Run(ctx, cmd, g.Lock, !durable)
+	if err == redis.Nil {
+		return false, nil
+	}
+	if err != nil {
+		return false, Unavailable(ctx, err)
+	}
+	return cmd.Val() == g.value(), nil
+}
+
+// Inspect tells who holds a lock; false if it is free. The Holding's Key is not set.
+func (n *Node) Inspect(ctx context.Context, k Keys) (locker.Holding, bool, error) {
+	reply, err := n.eval(ctx, inspectScript, !durable, []string{k.Lock})
+	if err != nil || reply == nil {
+		return locker.Holding{}, false, err
+	}
+	if parts, ok := reply.([]any); ok && len(parts) == 2 {
+		value, ok1 := parts[0].(string)
+		pttl, ok2 := parts[1].(int64)
+		if ok1 && ok2 {
+			return holdingOf("", value, pttl), true, nil
+		}
+	}
+	return locker.Holding{}, false, unexpected(reply)
+}
+
+// Break ends the grant that was seen; false if it no longer stands.
+func (n *Node) Break(ctx context.Context, k Keys, seen locker.Holding) (bool, error) {
+	return n.decide(ctx, breakScript, !durable, []string{k.Lock}, seen.Handle, k.Channel, strconv.FormatUint(uint64(seen.Token), 10))
+}
+
+// Raise lifts the fence to floor. If that is too far ahead the answer's Status is
+// Ahead, and nothing was changed.
+func (n *Node) Raise(ctx context.Context, k Keys, floor locker.Token) (Answer, error) {
+	reply, err := n.eval(ctx, raiseScript, !durable, []string{k.Fence}, strconv.FormatUint(uint64(floor), 10), n.keep())
+	if err != nil {
+		return Answer{}, err
+	}
+	if reply == int64(1) {
+		return Answer{Status: Granted}, nil
+	}
+	if parts, ok := reply.([]any); ok && len(parts) == 3 {
+		return fenced(parts)
+	}
+	return Answer{}, unexpected(reply)
+}
+
+func (n *Node) decide(ctx context.Context, s *script, durable bool, keys []string, args ...any) (bool, error) {
+	reply, err := n.eval(ctx, s, durable, keys, args...)
+	if err != nil {
+		return false, err
+	}
+	switch reply {
+	case int64(1):
+		return true, nil
+	case int64(0):
+		return false, nil
+	}
+	return false, unexpected(reply)
+}
+
+// eval runs a script, which it sends to a server that does not know it, as after
+// SCRIPT FLUSH or on a new master.
+func (n *Node) eval(ctx context.Context, s *script, durable bool, keys []string, args ...any) (any, error) {
+	words := make([]any, 0, 3+len(keys)+len(args))
+	words = append(words, "evalsha", s.sha, len(keys))
+	for _, k := range keys {
+		words = append(words, k)
+	}
+	words = append(words, args...)
+	cmd := redis.NewCmd(ctx, words...)
+	err := n.run.Run(ctx, cmd, keys[0], durable)
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		words[0], words[1] = "eval", s.source
+		cmd = redis.NewCmd(ctx, words...)
+		err = n.run.Run(ctx, cmd, keys[0], durable)
+	}
+	if err == redis.Nil {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, Unavailable(ctx, err)
+	}
+	return cmd.Val(), nil
+}
+
+func (n *Node) keep() int64 { return millis(n.retention) }
+
+// millis rounds up to whole milliseconds, the unit of Redis.
+func millis(d time.Duration) int64 {
+	return int64((d + time.Millisecond - 1) / time.Millisecond)
+}
+
+func unexpected(reply any) error {
+	return fmt.Errorf("%w: unexpected reply of type %T from a script: is the server a Redis?", locker.ErrUnavailable, reply)
+}

@@ -1,0 +1,16 @@
+-- Lifts the fence to a floor.
+--
+-- KEYS[1] fence
+-- ARGV[1] floor  ARGV[2] retention, ms
+--
+-- Returns 1, or {'ahead', fence, time} if the floor is too far ahead.
+local floor = tonumber(ARGV[1])
+local fence, release = read_fence(KEYS[1])
+local time = now()
+if floor <= fence then
+  return 1
+elseif too_far(floor, fence, time) then
+  return {'ahead', string.format('%.0f', fence), string.format('%.0f', time)}
+end
+write_fence(KEYS[1], floor, release, time, 0, tonumber(ARGV[2]))
+return 1

@@ -1,0 +1,42 @@
+package redisnode
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/locker-go/locker"
+)
+
+// valueOf returns what the lock key of a grant holds.
+func valueOf(holder string, token locker.Token) string {
+	return holder + ":" + strconv.FormatUint(uint64(token), 10)
+}
+
+// parseValue returns the holder and the token of a value. That of another program
+// is a holder as it stands, without a token.
+func parseValue(value string) (holder string, token locker.Token) {
+	if cut := strings.LastIndexByte(value, ':'); cut > 0 {
+		n, err := strconv.ParseUint(value[cut+1:], 10, 64)
+		if t := locker.Token(n); err == nil && t > 0 && t <= locker.MaxToken && value[cut+1] != '0' {
+			return value[:cut], t
+		}
+	}
+	return value, 0
+}
+
+// holdingOf returns what others may see of a lock.
+func holdingOf(key, value string, pttl int64) locker.Holding {
+	holder, token := parseValue(value)
+	sum := sha1.Sum([]byte(value))
+	h := locker.Holding{Key: key, Holder: locker.ShowHolder(holder), Token: token, Handle: hex.EncodeToString(sum[:])}
+	switch {
+	case pttl == -1:
+		h.Remaining = locker.Forever
+	case pttl > 0:
+		h.Remaining = time.Duration(pttl) * time.Millisecond
+	}
+	return h
+}

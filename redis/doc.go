@@ -1,0 +1,22 @@
+// Package redis keeps locks on one Redis: a single server, a master that Sentinel
+// watches, or a Cluster.
+//
+// Safety: replication is asynchronous, so a failover can forget a grant, and then
+// two clients hold the lock at once; so can an eviction policy other than
+// noeviction, or a restart of a server that does not write every change to disk
+// (appendonly yes, appendfsync always). Fencing tokens rise all the same: while the
+// server keeps its data by comparison in the server, and when it lost them as far
+// as the clients' clocks agree within seconds. Options.MinReplicas makes such a loss less likely, not
+// impossible.
+//
+// A lock is a plain string with an expiry, so that programs which take locks by
+// SET key value NX PX, such as redsync, redislock and node-redlock, and programs
+// that use this package exclude each other on the same key; see Options.RawKeys.
+// Their locks have no fencing token.
+//
+// A user of an access control list needs, in the default namespace: the keys
+// ~locker:* and ~{*}?fence:locker:* (the question mark stands for a NUL byte), the
+// channels &locker:*, and the commands evalsha, eval, get, set, del, pexpire, pttl,
+// time, publish, subscribe, unsubscribe, ping; for listing also scan. It works
+// without the channels, but then waiting polls. Servers from Redis 6.0 on are supported.
+package redis

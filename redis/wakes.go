@@ -1,0 +1,241 @@
+package redis
+
+import (
+	"context"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/locker-go/locker"
+)
+
+const (
+	// lingering is for how long a channel stays subscribed when nobody waits on
+	// it any more: on a contended lock the next waiter comes at once.
+	lingering = 5 * time.Second
+
+	// maxLingering bounds how many channels do.
+	maxLingering = 128
+
+	// unheard bounds the delays between the attempts of a waiter that no message
+	// would reach, because its channel is not subscribed yet, or cannot be.
+	unheard = 250 * time.Millisecond
+)
+
+// wakes tells waiters when a lock was released. It has one connection, made when
+// the first waiter finds a lock held, and two goroutines while there is one: one
+// sends subscriptions, so that no waiter has to wait for the network, one receives.
+type wakes struct {
+	client redis.UniversalClient
+	ctx    context.Context
+	cancel context.CancelFunc
+	demand chan struct{} // something may be to send
+	wg     sync.WaitGroup
+
+	mu       sync.Mutex
+	running  bool
+	channels map[string]*channel
+	idle     int // channels without waiters
+}
+
+type channel struct {
+	name      string
+	waiters   map[*waiter]struct{}
+	wanted    bool      // some waiter found the lock held
+	sent      bool      // the subscription
+	confirmed bool      // by the server, at least once
+	idleSince time.Time // when the last waiter left
+}
+
+// waiter is one AcquireWait.
+type waiter struct {
+	channel *channel
+	wake    chan struct{}
+	token   locker.Token // of the grant that was last seen to hold the lock
+	signal  locker.Token // of the grant of which the end was last signalled
+	retry   *time.Timer  // while unheard
+	delay   time.Duration
+}
+
+func newWakes(client redis.UniversalClient) *wakes {
+	w := &wakes{client: client, channels: make(map[string]*channel), demand: make(chan struct{}, 1)}
+	w.ctx, w.cancel = context.WithCancel(context.Background())
+	return w
+}
+
+// watch returns a waiter that is woken if name is subscribed already.
+func (w *wakes) watch(name string) *waiter {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c := w.channels[name]
+	if c == nil {
+		c = &channel{name: name, waiters: make(map[*waiter]struct{})}
+		w.channels[name] = c
+	} else if len(c.waiters) == 0 {
+		w.idle--
+	}
+	n := &waiter{channel: c, wake: make(chan struct{}, 1), delay: 10 * time.Millisecond}
+	c.waiters[n] = struct{}{}
+	return n
+}
+
+// held says that n found the lock held by the grant with that token. From now on
+// its channel is subscribed. A wake-up for an earlier grant has nothing to say.
+func (w *wakes) held(n *waiter, token locker.Token) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n.token = token
+	if n.signal < token {
+		select {
+		case <-n.wake:
+		default:
+		}
+	}
+	if n.channel.confirmed || w.ctx.Err() != nil {
+		return
+	}
+	n.channel.wanted = true
+	w.send()
+	if n.retry != nil {
+		n.retry.Stop()
+	}
+	n.retry = time.AfterFunc(n.delay/2+rand.N(n.delay/2), n.ring)
+	n.delay = min(2*n.delay, unheard)
+}
+
+// ring wakes the waiter.
+func (n *waiter) ring() {
+	select {
+	case n.wake <- struct{}{}:
+	default:
+	}
+}
+
+// leave ends a waiter.
+func (w *wakes) leave(n *waiter) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n.retry != nil {
+		n.retry.Stop()
+	}
+	c := n.channel
+	delete(c.waiters, n)
+	if len(c.waiters) > 0 {
+		return
+	}
+	if !c.wanted {
+		delete(w.channels, c.name)
+		return
+	}
+	c.idleSince = time.Now()
+	if w.idle++; w.idle > maxLingering {
+		w.send()
+	}
+}
+
+// send has the sender look at what is to be subscribed or unsubscribed.
+func (w *wakes) send() {
+	if !w.running {
+		w.running = true
+		w.wg.Go(w.run)
+	}
+	select {
+	case w.demand <- struct{}{}:
+	default:
+	}
+}
+
+func (w *wakes) close() error {
+	w.cancel()
+	w.wg.Wait()
+	return nil
+}
+
+// run sends subscriptions until the Locker is closed.
+func (w *wakes) run() {
+	pubsub := w.client.Subscribe(w.ctx) // connects when there is something to send
+	messages := pubsub.ChannelWithSubscriptions(redis.WithChannelSize(1024))
+	var receiver sync.WaitGroup
+	receiver.Go(func() {
+		for m := range messages {
+			w.receive(m)
+		}
+	})
+	defer receiver.Wait()
+	defer pubsub.Close()
+	tick := time.NewTicker(lingering)
+	defer tick.Stop()
+	for {
+		select {
+		case <-w.ctx.Done():
+			return
+		case <-w.demand:
+		case <-tick.C:
+		}
+		subscribe, unsubscribe := w.pending()
+		// An error needs no answer: the client subscribes again when it reconnects,
+		// and until then waiters are unheard and ask by themselves.
+		if len(subscribe) > 0 {
+			_ = pubsub.Subscribe(w.ctx, subscribe...)
+		}
+		if len(unsubscribe) > 0 {
+			_ = pubsub.Unsubscribe(w.ctx, unsubscribe...)
+		}
+	}
+}
+
+// pending returns the channels to subscribe, and to unsubscribe: those on which
+// nobody waited for a while, or more of them than may linger.
+func (w *wakes) pending() (subscribe, unsubscribe []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for name, c := range w.channels {
+		switch {
+		case c.wanted && !c.sent:
+			c.sent = true
+			subscribe = append(subscribe, name)
+		case len(c.waiters) == 0 && (time.Since(c.idleSince) > lingering || w.idle > maxLingering):
+			w.idle--
+			delete(w.channels, name)
+			unsubscribe = append(unsubscribe, name)
+		}
+	}
+	return subscribe, unsubscribe
+}
+
+// receive wakes the waiters that a message is for.
+func (w *wakes) receive(m any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch m := m.(type) {
+	case *redis.Message:
+		token, _ := strconv.ParseUint(m.Payload, 10, 64)
+		if c := w.channels[m.Channel]; c != nil {
+			c.wakeAll(locker.Token(token))
+		}
+	case *redis.Subscription:
+		// Also after a lost connection, in which messages may have been lost.
+		if c := w.channels[m.Channel]; c != nil && m.Kind == "subscribe" {
+			c.confirmed = true
+			c.wakeAll(locker.MaxToken)
+		}
+	}
+}
+
+// wakeAll wakes the waiters of a channel, unless they know that a later grant than
+// the one that ended holds the lock.
+func (c *channel) wakeAll(ended locker.Token) {
+	for n := range c.waiters {
+		if ended < n.token {
+			continue
+		}
+		if len(n.wake) == 0 {
+			n.signal = 0 // the last one was heard
+		}
+		n.signal = max(n.signal, ended)
+		n.ring()
+	}
+}
