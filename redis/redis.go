@@ -297,13 +297,18 @@ func (l *Locker) Release(ctx context.Context, lease locker.Lease) error {
 		return fail("release", lease.Key, err)
 	}
 	id := rand.Text()
-	held, err := twice(ctx, func() (bool, error) { return l.node.Release(ctx, grantOf(lease, keys), id) })
+	listeners := 0
+	held, err := twice(ctx, func() (held bool, err error) {
+		held, listeners, err = l.node.Release(ctx, grantOf(lease, keys), id)
+		return held, err
+	})
 	if err == nil && !held {
 		err = locker.ErrNotHeld
 	}
 	if err != nil {
 		return fail("release", lease.Key, err)
 	}
+	l.wakes.released(keys.Channel, lease.Token, listeners)
 	return nil
 }
 
@@ -324,7 +329,8 @@ func (l *Locker) FenceToken(ctx context.Context, lease locker.Lease) (locker.Tok
 }
 
 // AcquireWait is woken when the lock is released, by a message that the release
-// publishes. One connection serves all that wait with this Locker.
+// publishes. One connection serves all that wait with this Locker. Those that wait
+// with other Lockers have their turn first if this one held the lock just before.
 func (l *Locker) AcquireWait(ctx context.Context, key string, ttl time.Duration) (locker.Lease, error) {
 	keys, err := l.keys(ctx, key)
 	if err != nil {
@@ -332,6 +338,10 @@ func (l *Locker) AcquireWait(ctx context.Context, key string, ttl time.Duration)
 	}
 	w := l.wakes.watch(keys.Channel)
 	defer l.wakes.leave(w)
+	if err := w.yield(ctx); err != nil {
+		held := &locker.HeldError{Holding: locker.Holding{Key: key}}
+		return locker.Lease{}, fail("acquire", key, fmt.Errorf("%w; gave up waiting: %w", held, err))
+	}
 	return locker.Wait(ctx, w.wake, func(ctx context.Context) (locker.Lease, error) {
 		lease, err := l.Acquire(ctx, key, ttl)
 		if held, ok := errors.AsType[*locker.HeldError](err); ok {

@@ -3,19 +3,19 @@ package redis
 import (
 	"context"
 	"math/rand/v2"
-	"strconv"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/locker-go/locker"
+	"github.com/locker-go/locker/internal/redisnode"
 )
 
 const (
 	// lingering is for how long a channel stays subscribed when nobody waits on
 	// it any more: on a contended lock the next waiter comes at once.
-	lingering = 5 * time.Second
+	lingering = time.Second
 
 	// maxLingering bounds how many channels do.
 	maxLingering = 128
@@ -23,11 +23,23 @@ const (
 	// unheard bounds the delays between the attempts of a waiter that no message
 	// would reach, because its channel is not subscribed yet, or cannot be.
 	unheard = 250 * time.Millisecond
+
+	// turn is what a waiter waits, times the square of how many are before it,
+	// for those to take a lock that was released.
+	turn    = time.Millisecond
+	maxTurn = time.Second
 )
 
 // wakes tells waiters when a lock was released. It has one connection, made when
 // the first waiter finds a lock held, and two goroutines while there is one: one
 // sends subscriptions, so that no waiter has to wait for the network, one receives.
+//
+// If all waiters asked for the lock at each release, all but one would ask in vain,
+// and the nearest to the server would always win. So they take turns, without any
+// record on the server: each message says how many listen, each waiter counts the
+// messages since it began, and whoever has heard as many as there are others asks
+// at once. The rest leave it some time, the longer the later their turn is, so that
+// one that died, or only listens, stops nobody.
 type wakes struct {
 	client redis.UniversalClient
 	ctx    context.Context
@@ -44,20 +56,24 @@ type wakes struct {
 type channel struct {
 	name      string
 	waiters   map[*waiter]struct{}
-	wanted    bool      // some waiter found the lock held
-	sent      bool      // the subscription
-	confirmed bool      // by the server, at least once
-	idleSince time.Time // when the last waiter left
+	wanted    bool         // some waiter found the lock held
+	sent      bool         // the subscription
+	confirmed bool         // by the server, at least once
+	idleSince time.Time    // when the last waiter left
+	released  locker.Token // the last grant that this process gave back while others listened
+	others    int          // how many
 }
 
 // waiter is one AcquireWait.
 type waiter struct {
 	channel *channel
 	wake    chan struct{}
-	token   locker.Token // of the grant that was last seen to hold the lock
-	signal  locker.Token // of the grant of which the end was last signalled
-	retry   *time.Timer  // while unheard
-	delay   time.Duration
+	token   locker.Token  // of the grant that was last seen to hold the lock
+	signal  locker.Token  // of the grant of which the end was last signalled
+	rounds  int           // messages heard
+	first   bool          // it must not ask before it is woken
+	retry   *time.Timer   // wakes it if no message does
+	delay   time.Duration // of the next retry while unheard
 }
 
 func newWakes(client redis.UniversalClient) *wakes {
@@ -79,7 +95,48 @@ func (w *wakes) watch(name string) *waiter {
 	}
 	n := &waiter{channel: c, wake: make(chan struct{}, 1), delay: 10 * time.Millisecond}
 	c.waiters[n] = struct{}{}
+	if c.confirmed && c.others > 0 {
+		n.token = c.released + 1 // what it hears of earlier grants is no news
+		n.first = true
+		n.later(afterOthers(c.others))
+	}
 	return n
+}
+
+// released says that this process gave back a grant while so many listened.
+func (w *wakes) released(name string, token locker.Token, listeners int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if c := w.channels[name]; c != nil {
+		c.released, c.others = token, listeners-1 // this process listens too
+	}
+}
+
+// yield waits until the waiter may ask for the first time.
+func (n *waiter) yield(ctx context.Context) error {
+	if !n.first {
+		return nil
+	}
+	select {
+	case <-n.wake:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// afterOthers returns how long to leave a free lock to that many others.
+func afterOthers(n int) time.Duration {
+	d := min(time.Duration(n*n)*turn, maxTurn)
+	return d - rand.N(d/4+1)
+}
+
+// later wakes the waiter after d, unless something else is to wake it later.
+func (n *waiter) later(d time.Duration) {
+	if n.retry != nil {
+		n.retry.Stop()
+	}
+	n.retry = time.AfterFunc(d, n.ring)
 }
 
 // held says that n found the lock held by the grant with that token. From now on
@@ -99,10 +156,7 @@ func (w *wakes) held(n *waiter, token locker.Token) {
 	}
 	n.channel.wanted = true
 	w.send()
-	if n.retry != nil {
-		n.retry.Stop()
-	}
-	n.retry = time.AfterFunc(n.delay/2+rand.N(n.delay/2), n.ring)
+	n.later(n.delay/2 + rand.N(n.delay/2))
 	n.delay = min(2*n.delay, unheard)
 }
 
@@ -212,22 +266,22 @@ func (w *wakes) receive(m any) {
 	defer w.mu.Unlock()
 	switch m := m.(type) {
 	case *redis.Message:
-		token, _ := strconv.ParseUint(m.Payload, 10, 64)
+		ended, listeners := redisnode.ParseMessage(m.Payload)
 		if c := w.channels[m.Channel]; c != nil {
-			c.wakeAll(locker.Token(token))
+			c.wakeAll(ended, listeners)
 		}
 	case *redis.Subscription:
 		// Also after a lost connection, in which messages may have been lost.
 		if c := w.channels[m.Channel]; c != nil && m.Kind == "subscribe" {
 			c.confirmed = true
-			c.wakeAll(locker.MaxToken)
+			c.wakeAll(locker.MaxToken, 0)
 		}
 	}
 }
 
-// wakeAll wakes the waiters of a channel, unless they know that a later grant than
-// the one that ended holds the lock.
-func (c *channel) wakeAll(ended locker.Token) {
+// wakeAll wakes the waiters of a channel, each when it is its turn, unless they know
+// that a later grant than the one that ended holds the lock.
+func (c *channel) wakeAll(ended locker.Token, listeners int) {
 	for n := range c.waiters {
 		if ended < n.token {
 			continue
@@ -236,6 +290,11 @@ func (c *channel) wakeAll(ended locker.Token) {
 			n.signal = 0 // the last one was heard
 		}
 		n.signal = max(n.signal, ended)
-		n.ring()
+		n.rounds++
+		if before := listeners - 1 - n.rounds; before > 0 {
+			n.later(afterOthers(before))
+		} else {
+			n.ring()
+		}
 	}
 }

@@ -45,8 +45,12 @@ local function write_fence(key, token, release, time, ttl, retention)
   end
 end
 
--- wake tells those that wait for a lock that it is free. A user who may not
--- publish has waiters that poll.
+-- wake tells those that wait for a lock that it is free, and how many they are, as
+-- far as this server knows. It returns that number. A user who may not publish has
+-- waiters that poll.
 local function wake(channel, token)
-  redis.pcall('PUBLISH', channel, token)
+  local reply = redis.pcall('PUBSUB', 'NUMSUB', channel)
+  local listeners = reply[2] or 0
+  redis.pcall('PUBLISH', channel, token .. ' ' .. listeners)
+  return listeners
 end

@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -152,9 +153,27 @@ func (n *Node) Renew(ctx context.Context, g Grant, ttl time.Duration) (bool, err
 }
 
 // Release gives a lock back; false if g does not hold it. The id stands for one
-// call of the caller: the same id sent again succeeds again.
-func (n *Node) Release(ctx context.Context, g Grant, id string) (bool, error) {
-	return n.decide(ctx, releaseScript, !durable, []string{g.Lock, g.Fence}, g.value(), g.token(), id, n.keep(), g.Channel)
+// call of the caller: the same id sent again succeeds again. It also returns how
+// many listen to the lock's channel, as far as the server knows.
+func (n *Node) Release(ctx context.Context, g Grant, id string) (released bool, listeners int, err error) {
+	reply, err := n.eval(ctx, releaseScript, !durable, []string{g.Lock, g.Fence}, g.value(), g.token(), id, n.keep(), g.Channel)
+	if err != nil {
+		return false, 0, err
+	}
+	count, ok := reply.(int64)
+	if !ok {
+		return false, 0, unexpected(reply)
+	}
+	return count > 0, int(max(count-1, 0)), nil
+}
+
+// ParseMessage reads what is published on a lock's channel: the token of the grant
+// that ended, and how many listened. What cannot be read is zero.
+func ParseMessage(payload string) (ended locker.Token, listeners int) {
+	token, count, _ := strings.Cut(payload, " ")
+	t, _ := strconv.ParseUint(token, 10, 53)
+	n, _ := strconv.Atoi(count)
+	return locker.Token(t), n
 }
 
 // Holds says whether g holds its lock.
