@@ -44,12 +44,6 @@ func FencePattern(namespace string) string {
 	return "{*}" + fenceMark + LockPrefix(namespace) + "*"
 }
 
-// LockOfFence returns the name of the lock that a fence belongs to.
-func LockOfFence(fence string) (string, bool) {
-	_, lock, ok := strings.Cut(fence, fenceMark)
-	return lock, ok
-}
-
 // tag returns a text without a closing brace whose slot is that of name, so that
 // "{tag}..." lies in the slot of name. A cluster hashes what stands between the
 // first opening brace and the first closing brace after it, or else, also when
