@@ -92,6 +92,7 @@ func New(client redis.UniversalClient, opts *Options) (*Locker, error) {
 	}
 	l.namespace = l.opts.Namespace
 	l.node = redisnode.New(run, max(l.opts.FenceRetention, 0))
+	l.tokens.clock = time.Now
 	l.tokens.jumped = func(key string, err error) {
 		if l.opts.OnEvent != nil {
 			l.opts.OnEvent(locker.Event{Kind: locker.EventFenceJumped, Holding: locker.Holding{Key: key}, Err: err})

@@ -25,11 +25,12 @@ const (
 type proposer struct {
 	seen   atomic.Uint64 // the highest granted here, unless far ahead of the clock
 	skew   atomic.Int64  // the server's clock less ours, in us, where they are far apart
+	clock  func() time.Time
 	jumped func(key string, err error)
 }
 
 func (p *proposer) now() locker.Token {
-	return locker.Token(time.Now().UnixMicro() + p.skew.Load())
+	return locker.Token(p.clock().UnixMicro() + p.skew.Load())
 }
 
 func (p *proposer) next() locker.Token {
@@ -55,7 +56,7 @@ func (p *proposer) saw(t locker.Token) {
 // high. While the fence is ahead of the clock, proposals rise by random steps: if a
 // failover forgets some, two clients do not count alike from there.
 func (p *proposer) after(key string, a redisnode.Answer) locker.Token {
-	apart := time.Until(a.Time)
+	apart := a.Time.Sub(p.clock())
 	if apart.Abs() > lead {
 		if p.skew.Swap(apart.Microseconds()) == 0 {
 			p.jumped(key, fmt.Errorf("the server's clock (%s) and this process's are %s apart; tokens follow the server's",
