@@ -28,7 +28,7 @@ type Options struct {
 	Logger *slog.Logger
 
 	// OnEvent is called, from any goroutine, when something worth counting or
-	// alerting on happens. It must return quickly.
+	// alerting on happens. It must return quickly, and must not call Close.
 	OnEvent func(Event)
 
 	// CloseLocker makes Close also close the Locker, if that has a Close method.
@@ -71,7 +71,7 @@ func New(l Locker, opts *Options) *Client {
 		c.opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	c.closing, c.close = context.WithCancelCause(context.Background())
-	c.renewals.init(c)
+	c.renewals.init()
 	return c
 }
 
@@ -136,20 +136,11 @@ func (c *Client) lock(ctx context.Context, key string, wait bool) (*Hold, error)
 		defer end()
 	}
 
-	acquire := Locker.Acquire
-	if wait {
-		if err := c.queues.enter(attempt, key); err != nil {
-			return fail(fmt.Errorf("%w; gave up waiting: %w", c.queues.held(key), err))
-		}
-		acquire = func(l Locker, ctx context.Context, key string, ttl time.Duration) (Lease, error) {
-			return AcquireWait(ctx, l, key, ttl)
-		}
-	} else if !c.queues.tryEnter(key) {
-		return fail(c.queues.held(key))
+	if err := c.takeTurn(attempt, key, wait); err != nil {
+		return fail(err)
 	}
-	lease, err := acquire(c.locker, attempt, key, c.opts.TTL)
+	lease, err := c.acquire(attempt, key, wait)
 	if err != nil {
-		c.queues.leave(key)
 		return nil, err
 	}
 	h := newHold(ctx, c, lease)
@@ -157,9 +148,47 @@ func (c *Client) lock(ctx context.Context, key string, wait bool) (*Hold, error)
 	c.mu.Lock()
 	c.holds[h] = struct{}{}
 	c.mu.Unlock()
-	c.report(EventGranted, lease, nil)
+	h.report(EventGranted, nil)
 	c.renewals.add(h)
 	return h, nil
+}
+
+// takeTurn waits until nobody else in the process is at key, or fails at once.
+func (c *Client) takeTurn(ctx context.Context, key string, wait bool) error {
+	if !wait {
+		if !c.queues.tryEnter(key) {
+			return c.queues.held(key)
+		}
+		return nil
+	}
+	if err := c.queues.enter(ctx, key); err != nil {
+		return fmt.Errorf("%w; gave up waiting: %w", c.queues.held(key), err)
+	}
+	return nil
+}
+
+// acquire takes the lock in the caller's turn, which it ends if it returns no
+// lease, also when the backend panics.
+func (c *Client) acquire(ctx context.Context, key string, wait bool) (lease Lease, err error) {
+	granted := false
+	defer func() {
+		if !granted {
+			c.queues.leave(key)
+		}
+	}()
+	if wait {
+		lease, err = AcquireWait(ctx, c.locker, key, c.opts.TTL)
+	} else {
+		lease, err = c.locker.Acquire(ctx, key, c.opts.TTL)
+	}
+	if err == nil && lease.Remaining() == 0 {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.opts.ReleaseTimeout)
+		defer cancel()
+		late := fmt.Errorf("%w: the lease had ended when the answer came: use a longer TTL", ErrUnavailable)
+		err = &OpError{Op: "acquire", Key: key, Err: errors.Join(late, c.locker.Release(ctx, lease))}
+	}
+	granted = err == nil
+	return lease, err
 }
 
 // begin counts a call that Close waits for; false if the client is closed.
@@ -218,8 +247,9 @@ func (c *Client) forget(h *Hold) {
 	delete(c.holds, h)
 }
 
-// report tells the event hook and the logger.
-func (c *Client) report(kind EventKind, lease Lease, err error) {
+// report tells the event hook and the logger. Nothing that they could wait for may
+// wait for it.
+func (c *Client) report(ctx context.Context, kind EventKind, lease Lease, err error) {
 	if c.opts.OnEvent != nil {
 		c.opts.OnEvent(Event{Kind: kind, Holding: lease.Holding(), Err: err})
 	}
@@ -227,12 +257,12 @@ func (c *Client) report(kind EventKind, lease Lease, err error) {
 	if err != nil {
 		level = slog.LevelWarn
 	}
-	if !c.opts.Logger.Enabled(context.Background(), level) {
+	if !c.opts.Logger.Enabled(ctx, level) {
 		return
 	}
 	attrs := []any{"lease", lease}
 	if err != nil {
 		attrs = append(attrs, "err", err)
 	}
-	c.opts.Logger.Log(context.Background(), level, "lock "+string(kind), attrs...)
+	c.opts.Logger.Log(ctx, level, "lock "+string(kind), attrs...)
 }

@@ -12,6 +12,10 @@ type Instant struct {
 	suspended time.Duration
 }
 
+// suspended returns for how long the machine has been suspended since some moment
+// in the past. Tests replace it.
+var suspended = readSuspended
+
 // Now reads the clock.
 func Now() Instant { return Instant{time.Now(), suspended()} }
 

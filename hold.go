@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"sync"
 	"time"
 )
@@ -18,7 +20,11 @@ type Hold struct {
 	cancel context.CancelCauseFunc
 	lost   chan struct{}
 
-	request sync.Mutex // held during Renew and Release: one request at a time
+	// request is taken during Renew and Release: one request at a time, so that
+	// no renewal is under way when the release is sent, and none follows it.
+	request    chan struct{}
+	released   bool // guarded by request, as is releaseErr
+	releaseErr error
 
 	mu       sync.Mutex
 	lease    Lease
@@ -40,7 +46,7 @@ const (
 var errUnlocked = errors.New("the lock was unlocked")
 
 func newHold(ctx context.Context, c *Client, lease Lease) *Hold {
-	h := &Hold{client: c, lease: lease, lost: make(chan struct{})}
+	h := &Hold{client: c, lease: lease, lost: make(chan struct{}), request: make(chan struct{}, 1)}
 	h.ctx, h.cancel = context.WithCancelCause(ctx)
 	return h
 }
@@ -60,65 +66,90 @@ func (h *Hold) Lease() Lease {
 	return h.lease
 }
 
+// String returns what others may see of the hold's lease.
+func (h *Hold) String() string { return h.Lease().String() }
+
+// Format writes String whatever the verb, so that none shows the secret part of
+// the lease.
+func (h *Hold) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, h.String()) }
+
+// LogValue returns what others may see of the hold's lease.
+func (h *Hold) LogValue() slog.Value { return h.Lease().LogValue() }
+
 // Unlock gives the lock back. It returns ErrNotHeld if the lock had been lost or
 // unlocked before, and ErrUnavailable if the backend did not answer within
 // Options.ReleaseTimeout; then the TTL frees the lock.
-func (h *Hold) Unlock() error { return h.unlock(time.Now().Add(h.client.opts.ReleaseTimeout)) }
-
-func (h *Hold) unlock(deadline time.Time) error {
-	h.mu.Lock()
-	was, lease := h.state, h.lease
-	h.mu.Unlock()
-	if was == holding && lease.Remaining() == 0 {
-		h.lose(h.overdue()) // its scheduler would have said so in a moment
+func (h *Hold) Unlock() error {
+	deadline := time.Now().Add(h.client.opts.ReleaseTimeout)
+	if h.Lease().Remaining() == 0 && h.lose(h.overdue()) {
+		h.reportLoss() // the scheduler would have done so in a moment
 	}
 	h.mu.Lock()
-	was, h.state = h.state, holdUnlocked
-	why := h.why
+	was, why, key := h.state, h.why, h.lease.Key
+	h.state = holdUnlocked
 	h.mu.Unlock()
-	if was == holdUnlocked {
-		return &OpError{Op: "release", Key: lease.Key, Err: fmt.Errorf("%w: unlocked before", ErrNotHeld)}
+	switch was {
+	case holdUnlocked:
+		return &OpError{Op: "release", Key: key, Err: fmt.Errorf("%w: unlocked before", ErrNotHeld)}
+	case holdLost:
+		// A renewal whose reply was lost may have kept it.
+		_ = h.release(deadline) // the caller learns of the loss, which says more
+		return why
 	}
 	h.client.renewals.remove(h)
 	h.cancel(errUnlocked)
-	err := h.release(deadline)
-	if was == holdLost {
-		return why
+	err := h.giveBack(deadline)
+	switch {
+	case err == nil:
+		h.report(EventReleased, nil)
+	case errors.Is(err, ErrNotHeld):
+		h.report(EventLost, err)
+	default:
+		h.report(EventReleaseFailed, err)
 	}
-	h.client.queues.leave(lease.Key)
-	h.client.forget(h)
 	return err
 }
 
-// release sends the release after the renewal in flight, if there is one. It is
-// sent for a lost lock as well: a renewal whose reply was lost may have kept it.
+// giveBack releases, and then lets the next in the process have its turn.
+func (h *Hold) giveBack(deadline time.Time) error {
+	defer h.retire()
+	return h.release(deadline)
+}
+
+// release sends the release, once, after the renewal in flight, if there is one.
 func (h *Hold) release(deadline time.Time) error {
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(h.ctx), deadline)
 	defer cancel()
-	h.request.Lock()
-	defer h.request.Unlock()
-	lease := h.Lease()
-	err := h.client.locker.Release(ctx, lease)
-	if err == nil {
-		h.client.report(EventReleased, lease, nil)
-	} else if !errors.Is(err, ErrNotHeld) {
-		h.client.report(EventReleaseFailed, lease, err)
+	select {
+	case h.request <- struct{}{}:
+		defer func() { <-h.request }()
+	case <-ctx.Done():
+		err := fmt.Errorf("%w: a renewal that was cancelled has not ended: %w", ErrUnavailable, ctx.Err())
+		return &OpError{Op: "release", Key: h.Lease().Key, Err: err}
+	}
+	if !h.released {
+		h.releaseErr = h.client.locker.Release(ctx, h.Lease())
+		h.released = true
+	}
+	return h.releaseErr
+}
+
+// abandon releases a hold whose owner did not unlock it, or is just about to, and
+// tells the owner that it is lost.
+func (h *Hold) abandon(why error, deadline time.Time) error {
+	lost := h.lose(fmt.Errorf("%w: %w", ErrNotHeld, why))
+	err := h.release(deadline)
+	if lost {
+		h.reportLoss()
+	}
+	if errors.Is(err, ErrNotHeld) {
+		return nil
 	}
 	return err
 }
 
-// abandon unlocks a hold whose owner did not, and tells the owner that it is lost.
-func (h *Hold) abandon(why error, deadline time.Time) error {
-	if !h.lose(fmt.Errorf("%w: %w", ErrNotHeld, why)) {
-		return nil // lost or unlocked by its owner, who releases it
-	}
-	if err := h.release(deadline); !errors.Is(err, ErrNotHeld) {
-		return err
-	}
-	return nil
-}
-
-// lose ends the hold as lost, once; false if it had ended before.
+// lose ends the hold as lost; false if it had ended before. Whoever was told true
+// calls reportLoss, as soon as nothing waits for it.
 func (h *Hold) lose(why error) bool {
 	h.mu.Lock()
 	if h.state != holding {
@@ -127,16 +158,23 @@ func (h *Hold) lose(why error) bool {
 	}
 	h.state = holdLost
 	h.why = &OpError{Op: "renew", Key: h.lease.Key, Err: why}
-	lease := h.lease
 	h.mu.Unlock()
 	h.client.renewals.remove(h)
+	h.cancel(h.why) // first, so that whoever is told by Lost finds the cause
 	close(h.lost)
-	h.cancel(h.why)
-	h.client.queues.leave(lease.Key)
-	h.client.forget(h)
-	h.client.report(EventLost, lease, h.why)
+	h.retire()
 	return true
 }
+
+// retire ends the turn at the key, and what the client keeps of the hold.
+func (h *Hold) retire() {
+	h.client.queues.leave(h.Lease().Key)
+	h.client.forget(h)
+}
+
+func (h *Hold) reportLoss() { h.report(EventLost, h.why) }
+
+func (h *Hold) report(kind EventKind, err error) { h.client.report(h.ctx, kind, h.Lease(), err) }
 
 // overdue returns the reason of a loss by the deadline.
 func (h *Hold) overdue() error {
@@ -151,37 +189,47 @@ func (h *Hold) overdue() error {
 	return fmt.Errorf("%w: its deadline passed before it was renewed", ErrNotHeld)
 }
 
-// renew asks the backend once for another TTL.
-func (h *Hold) renew() {
-	h.request.Lock()
-	defer h.request.Unlock()
+// renew asks the backend once for another TTL. It reports whether it got it.
+func (h *Hold) renew() bool {
+	renewed, err := h.requestRenewal()
+	switch {
+	case errors.Is(err, ErrNotHeld):
+		if h.lose(err) {
+			h.reportLoss()
+		}
+		return false
+	case err != nil && h.ctx.Err() != nil:
+		return false // unlocked, lost, or no longer wanted
+	case err != nil:
+		h.report(EventRenewFailed, err)
+	}
+	return renewed
+}
+
+// requestRenewal sends one renewal, unless the hold has ended.
+func (h *Hold) requestRenewal() (renewed bool, err error) {
+	h.request <- struct{}{}
+	defer func() { <-h.request }()
 	h.mu.Lock()
 	lease, state := h.lease, h.state
 	h.mu.Unlock()
 	left := lease.Remaining()
 	if state != holding || h.ctx.Err() != nil || left == 0 {
-		return
+		return false, nil
 	}
 	// One stalled request must leave time for another.
 	ctx, cancel := context.WithTimeout(h.ctx, max(left/2, min(left, 50*time.Millisecond)))
-	renewed, err := h.client.locker.Renew(ctx, lease, h.client.opts.TTL)
-	cancel()
-	if h.ctx.Err() != nil && err != nil {
-		return // unlocked, lost, or no longer wanted
-	}
-	if errors.Is(err, ErrNotHeld) {
-		h.lose(err)
-		return
-	}
+	defer cancel()
+	next, err := h.client.locker.Renew(ctx, lease, h.client.opts.TTL)
 	h.mu.Lock()
-	h.renewErr = err
+	defer h.mu.Unlock()
 	if err == nil {
-		h.lease = renewed // also if it is lost by now, for its release
+		h.lease = next // also if it is lost by now, for its release
 	}
-	h.mu.Unlock()
-	if err != nil {
-		h.client.report(EventRenewFailed, lease, err)
+	if err == nil || h.ctx.Err() == nil {
+		h.renewErr = err
 	}
+	return err == nil, err
 }
 
 // do runs fn and unlocks, also when fn panics.

@@ -37,8 +37,19 @@ func ShowHolder(holder string) string {
 	sum := sha256.Sum256([]byte(holder))
 	hash := "#" + hex.EncodeToString(sum[:4])
 	cut := strings.LastIndexByte(holder, '.')
-	if cut < 0 || len(holder)-cut-1 != len(rand.Text()) {
+	if cut < 0 || !isCredential(holder[cut+1:]) {
+		return hash
+	}
+	if _, err := strconv.ParseUint(holder[strings.LastIndexByte(holder[:cut], '.')+1:cut], 10, 64); err != nil {
 		return hash
 	}
 	return holder[:cut] + hash
+}
+
+var credentialLen = len(rand.Text())
+
+// isCredential says whether s has the form of rand.Text.
+func isCredential(s string) bool {
+	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+	return len(s) == credentialLen && strings.Trim(s, alphabet) == ""
 }

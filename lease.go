@@ -14,7 +14,8 @@ import (
 // A lease is a credential: whoever has one can renew and release the lock. As JSON
 // it can be handed to another process and used there, on backends whose leases are
 // not bound to a process. Printed with the fmt package, or logged with slog, it
-// does not show its secret part; its fields, and its JSON form, do.
+// does not show its secret part; its fields, and its JSON form, do, and so does
+// fmt for a struct that has a lease in an unexported field.
 type Lease struct {
 	Key string
 
@@ -73,7 +74,8 @@ func (l Lease) String() string {
 		quoteKey(l.Key), ShowHolder(l.Holder), l.Token, l.Deadline.Format(time.RFC3339Nano))
 }
 
-// Format writes String whatever the verb, so that none shows the secret part.
+// Format writes String whatever the verb, so that none shows the secret part (but
+// %p, which is for pointers; go vet refuses it here).
 func (l Lease) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, l.String()) }
 
 // LogValue returns the lease without its secret part.
@@ -117,8 +119,14 @@ func (l *Lease) UnmarshalJSON(b []byte) error {
 	if err != nil {
 		return fmt.Errorf("%w: not a lease: its ttl: %w", ErrInvalid, err)
 	}
+	if err := ValidateTTL(ttl); err != nil {
+		return fmt.Errorf("not a lease: %w", err)
+	}
 	if j.Holder == "" || j.Token == 0 || j.Token > MaxToken {
 		return fmt.Errorf("%w: not a lease: it needs a holder and a token from 1 to %d", ErrInvalid, MaxToken)
+	}
+	if y := j.Deadline.UTC().Year(); y < 0 || y > 9999 {
+		return fmt.Errorf("%w: not a lease: its deadline is in the year %d", ErrInvalid, y)
 	}
 	*l = Lease{Key: j.Key, Holder: j.Holder, Token: j.Token, TTL: ttl, Deadline: j.Deadline, Handle: j.Handle}
 	return nil

@@ -34,12 +34,14 @@ func (q *queues) enter(ctx context.Context, key string) error {
 
 	select {
 	case <-turn:
-		return nil
 	case <-ctx.Done():
+	}
+	if ctx.Err() == nil {
+		return nil
 	}
 	q.mu.Lock()
 	select {
-	case <-turn: // it came at the same moment
+	case <-turn: // it has come all the same
 		q.mu.Unlock()
 		q.leave(key)
 	default:

@@ -2,7 +2,6 @@ package locker
 
 import (
 	"container/heap"
-	"context"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -13,6 +12,11 @@ const (
 	// client has in flight.
 	maxRequests = 8
 
+	// maxLateRequests bounds the renewals in flight when others have to wait
+	// for too long: a part of the backend that stalls must not take down the
+	// holds on a part that answers.
+	maxLateRequests = 256
+
 	// maxSleep is how long a wait for a deadline lasts at most before it looks
 	// at the clock: timers stand still in a suspend.
 	maxSleep = time.Second
@@ -20,51 +24,44 @@ const (
 
 // renewals renews all holds of a client and ends those whose deadline passes. It
 // is one goroutine with a heap of the moments at which something is due, and a few
-// more while renewals are in flight.
+// more while renewals are in flight. While nothing is held it has none.
 type renewals struct {
 	start Instant // moments are durations since then
-	ctx   context.Context
-	done  context.CancelFunc
+	done  chan struct{}
 	wake  chan struct{}
 	wg    sync.WaitGroup
 
 	mu      sync.Mutex
+	stopped bool
 	running bool
+	next    time.Duration // when the scheduler looks again by itself
 	heap    schedule
 	ready   []*Hold // due for renewal, and waiting for a worker
 	workers int
 }
 
-// timing is a hold's place in the schedule.
-type timing struct {
-	due      time.Duration // when to look at the hold: to renew it, or at its deadline
-	deadline time.Duration
-	index    int // in the heap; -1 when not in it
-}
-
-func (r *renewals) init(c *Client) {
+func (r *renewals) init() {
 	r.start = Now()
-	r.ctx, r.done = context.WithCancel(context.WithoutCancel(c.closing))
+	r.done = make(chan struct{})
 	r.wake = make(chan struct{}, 1)
 }
 
 // add schedules a hold's first renewal.
 func (r *renewals) add(h *Hold) {
-	left := h.Lease().Remaining()
+	lease := h.Lease()
+	left := lease.Remaining()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if h.timing.index < 0 || r.ctx.Err() != nil {
-		return // it ended before it was added
-	}
 	now := r.start.Elapsed()
 	h.timing.deadline = now + left
-	h.timing.due = now + untilRenewal(h.Lease().TTL, left)
+	h.timing.due = now + untilRenewal(lease.TTL, left)
 	heap.Push(&r.heap, h)
 	if !r.running {
 		r.running = true
+		r.next = 0 // it is about to look
 		r.wg.Go(r.run)
 	}
-	r.signal(h)
+	r.lookBy(h.timing.due)
 }
 
 // untilRenewal returns when to renew a lease that was just granted: at a third of
@@ -78,22 +75,21 @@ func untilRenewal(ttl, left time.Duration) time.Duration {
 // deadline comes nearer.
 func untilRetry(left time.Duration) time.Duration {
 	d := min(max(left/8, 10*time.Millisecond), time.Second)
-	return d/2 + rand.N(d/2+1)
+	return min(d/2+rand.N(d/2+1), left)
 }
 
 // remove takes a hold that has ended out of the schedule.
 func (r *renewals) remove(h *Hold) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if h.timing.index >= 0 && h.timing.index < len(r.heap) && r.heap[h.timing.index] == h {
+	if r.heap.has(h) {
 		heap.Remove(&r.heap, h.timing.index)
 	}
-	h.timing.index = -1
 }
 
-// signal wakes the scheduler if h is what it must look at next.
-func (r *renewals) signal(h *Hold) {
-	if h.timing.index != 0 {
+// lookBy makes the scheduler look at the heap at that moment.
+func (r *renewals) lookBy(moment time.Duration) {
+	if moment >= r.next {
 		return
 	}
 	select {
@@ -102,120 +98,144 @@ func (r *renewals) signal(h *Hold) {
 	}
 }
 
-// stop ends the scheduler and waits for it and for its workers.
+// stop ends the scheduler and waits for it and for its workers. No hold must be
+// left, and none be added.
 func (r *renewals) stop() {
-	r.done()
+	r.mu.Lock()
+	r.stopped = true
+	r.mu.Unlock()
+	close(r.done)
 	r.wg.Wait()
 }
 
 func (r *renewals) run() {
+	timer := time.NewTimer(maxSleep)
+	defer timer.Stop()
 	for {
 		overdue, sleep := r.dispatch()
-		for _, h := range overdue {
-			h.lose(h.overdue())
+		r.lose(overdue)
+		if sleep == 0 {
+			return
 		}
-		timer := time.NewTimer(sleep)
+		timer.Reset(sleep)
 		select {
-		case <-r.ctx.Done():
-			timer.Stop()
+		case <-r.done:
 			return
 		case <-r.wake:
 		case <-timer.C:
 		}
-		timer.Stop()
 	}
 }
 
+// lose ends the holds whose deadline has passed, all before any is reported, and
+// goes on while the event hook looks at them: other deadlines do not wait for it.
+func (r *renewals) lose(overdue []*Hold) {
+	var lost []*Hold
+	for _, h := range overdue {
+		if h.lose(h.overdue()) {
+			lost = append(lost, h)
+		}
+	}
+	if len(lost) == 0 {
+		return
+	}
+	r.wg.Go(func() {
+		for _, h := range lost {
+			h.reportLoss()
+		}
+	})
+}
+
 // dispatch hands the holds that are due for renewal to workers. It returns those
-// whose deadline has passed, and how long nothing else is due.
+// whose deadline has passed, and for how long nothing else is due; zero if
+// nothing is held any more, and the scheduler ends.
 func (r *renewals) dispatch() (overdue []*Hold, sleep time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	now := r.start.Elapsed()
 	for len(r.heap) > 0 {
-		h, now := r.heap[0], r.start.Elapsed()
+		h := r.heap[0]
+		t := &h.timing
 		switch {
-		case h.timing.due > now:
-			return overdue, min(h.timing.due-now, maxSleep)
-		case h.timing.deadline <= now:
+		case t.due > now:
+			sleep = min(t.due-now, maxSleep)
+			r.next = now + sleep
+			return overdue, sleep
+		case t.deadline <= now:
 			heap.Pop(&r.heap)
 			overdue = append(overdue, h)
+			continue
+		case t.waiting: // for a worker, for too long
+			t.due = t.deadline
+			r.hire(maxLateRequests)
 		default:
-			// The next thing to happen to it, whatever becomes of the renewal.
-			h.timing.due = h.timing.deadline
-			heap.Fix(&r.heap, 0)
+			t.waiting = true
+			t.due = now + max((t.deadline-now)/8, time.Millisecond)
 			r.ready = append(r.ready, h)
-			if r.workers < maxRequests {
-				r.workers++
-				r.wg.Go(r.work)
-			}
+			r.hire(maxRequests)
 		}
+		heap.Fix(&r.heap, 0)
 	}
-	return overdue, maxSleep
+	r.running = false
+	return overdue, 0
+}
+
+// hire starts a worker if there are fewer than most.
+func (r *renewals) hire(most int) {
+	if r.workers < most {
+		r.workers++
+		r.wg.Go(r.work)
+	}
 }
 
 // work renews until there is nothing to renew.
 func (r *renewals) work() {
-	for {
-		r.mu.Lock()
-		if len(r.ready) == 0 || r.ctx.Err() != nil {
-			r.workers--
-			r.mu.Unlock()
-			return
-		}
-		h := r.ready[0]
-		r.ready[0] = nil
-		r.ready = r.ready[1:]
-		r.mu.Unlock()
-		before := h.Lease()
-		h.renew()
-		r.again(h, before)
+	for h := r.take(); h != nil; h = r.take() {
+		renewed := h.renew()
+		r.again(h, renewed)
 	}
 }
 
+// take returns the next hold to renew, or nil when the worker is no longer needed.
+func (r *renewals) take() *Hold {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for len(r.ready) > 0 && !r.stopped {
+		h := r.ready[0]
+		r.ready[0] = nil
+		r.ready = r.ready[1:]
+		if !r.heap.has(h) {
+			continue // it ended while it waited
+		}
+		// The next thing to happen to it, whatever becomes of the renewal.
+		h.timing.waiting = false
+		h.timing.due = h.timing.deadline
+		heap.Fix(&r.heap, h.timing.index)
+		return h
+	}
+	r.workers--
+	return nil
+}
+
 // again schedules what follows a renewal.
-func (r *renewals) again(h *Hold, before Lease) {
+func (r *renewals) again(h *Hold, renewed bool) {
 	lease := h.Lease()
 	left := lease.Remaining()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if h.timing.index < 0 {
-		return // it has ended meanwhile
+	if !r.heap.has(h) {
+		return // it ended meanwhile
 	}
 	now := r.start.Elapsed()
 	h.timing.deadline = now + left
 	switch {
 	case h.ctx.Err() != nil:
 		h.timing.due = h.timing.deadline // no longer wanted, so no longer renewed
-	case lease == before:
-		h.timing.due = now + min(untilRetry(left), left)
-	default:
+	case renewed:
 		h.timing.due = now + untilRenewal(lease.TTL, left)
+	default:
+		h.timing.due = now + untilRetry(left)
 	}
 	heap.Fix(&r.heap, h.timing.index)
-	r.signal(h)
-}
-
-// schedule is a heap of holds by when they are due.
-type schedule []*Hold
-
-func (s schedule) Len() int           { return len(s) }
-func (s schedule) Less(i, j int) bool { return s[i].timing.due < s[j].timing.due }
-func (s schedule) Swap(i, j int) {
-	s[i], s[j] = s[j], s[i]
-	s[i].timing.index, s[j].timing.index = i, j
-}
-
-func (s *schedule) Push(x any) {
-	h := x.(*Hold)
-	h.timing.index = len(*s)
-	*s = append(*s, h)
-}
-
-func (s *schedule) Pop() any {
-	old := *s
-	h := old[len(old)-1]
-	old[len(old)-1] = nil
-	*s = old[:len(old)-1]
-	h.timing.index = -1
-	return h
+	r.lookBy(h.timing.due)
 }

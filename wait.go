@@ -56,15 +56,15 @@ func Wait(ctx context.Context, wake <-chan struct{}, attempt func(context.Contex
 	for {
 		lease, err := attempt(ctx)
 		pause := time.Duration(0)
-		var info *HeldError
 		switch {
 		case err == nil:
 			return lease, nil
 		case ctx.Err() != nil:
 			return Lease{}, waitEnded(ctx, held, err)
 		case errors.Is(err, ErrHeld):
-			if !errors.As(err, &info) {
-				info = &HeldError{}
+			info, ok := errors.AsType[*HeldError](err)
+			if !ok {
+				info = new(HeldError)
 			}
 			if down {
 				delays.Reset()
@@ -85,7 +85,10 @@ func Wait(ctx context.Context, wake <-chan struct{}, attempt func(context.Contex
 		}
 		timer := time.NewTimer(pause)
 		select {
-		case <-wake:
+		case _, open := <-wake:
+			if !open {
+				wake = nil // nothing is left that could wake
+			}
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
@@ -118,8 +121,7 @@ func waitEnded(ctx context.Context, held, last error) error {
 	if held == last && errors.Is(last, ctx.Err()) {
 		return last
 	}
-	var op *OpError
-	if errors.As(held, &op) {
+	if op, ok := errors.AsType[*OpError](held); ok {
 		return &OpError{op.Op, op.Backend, op.Key, fmt.Errorf("%w; gave up waiting: %w", op.Err, reason)}
 	}
 	return fmt.Errorf("%w; gave up waiting: %w", held, reason)
