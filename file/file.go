@@ -42,6 +42,7 @@ type Locker struct {
 	timeout time.Duration
 	clock   func() moment
 	gates   [shards]chan struct{} // each held by the goroutine that may try the flock
+	syncDir func(string) error
 	watch   watcher
 }
 
@@ -83,13 +84,17 @@ func New(dir string, opts *Options) (*Locker, error) {
 	if err != nil {
 		return nil, fail("open", "", unavailable(err))
 	}
-	l := &Locker{dir: filepath.Join(dir, namespaceDir(o.Namespace)), timeout: o.Timeout, clock: clock}
+	l := &Locker{dir: filepath.Join(dir, namespaceDir(o.Namespace)), timeout: o.Timeout, clock: clock, syncDir: syncDir}
 	for i := range l.gates {
 		l.gates[i] = make(chan struct{}, 1)
 	}
 	if err := makeDir(l.dir); err != nil {
+		return nil, fail("open", "", unavailable(fmt.Errorf("the lock directory %s cannot be made: %w; "+
+			"make it for this user, or choose another", dir, err)))
+	}
+	if err := errors.Join(checkOwner(l.dir), checkWritable(l.dir)); err != nil {
 		return nil, fail("open", "", unavailable(fmt.Errorf("the lock directory %s cannot be used: %w; "+
-			"choose a directory that this user may write, or make this one so", dir, err)))
+			"choose one that this user, and no other, may write", l.dir, err)))
 	}
 	if !o.AnyFilesystem {
 		if err := checkFilesystem(l.dir); err != nil {
@@ -107,23 +112,27 @@ func namespaceDir(namespace string) string {
 	return strings.ToLower(namespace) + "-" + hex.EncodeToString(sum[:8])
 }
 
-// makeDir makes the namespace's directory, with its parents, durable, and proves that
-// files can be made in it.
+// makeDir makes dir and its parents where they are missing, and makes that durable.
 func makeDir(dir string) error {
-	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
+	parent := filepath.Dir(dir)
+	err := os.Mkdir(dir, 0o700)
+	if errors.Is(err, os.ErrNotExist) && parent != dir {
+		if err := makeDir(parent); err != nil {
 			return err
 		}
-		for made := filepath.Dir(dir); ; made = filepath.Dir(made) {
-			err := syncDir(made)
-			if made == filepath.Dir(made) || errors.Is(err, os.ErrPermission) {
-				break // the root, or somebody else's, in which this made nothing
-			}
-			if err != nil {
-				return err
-			}
-		}
+		err = os.Mkdir(dir, 0o700)
 	}
+	if errors.Is(err, os.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return syncDir(parent)
+}
+
+// checkWritable proves that files can be made in dir.
+func checkWritable(dir string) error {
 	probe := filepath.Join(dir, "probe")
 	f, err := os.OpenFile(probe, os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
@@ -132,7 +141,7 @@ func makeDir(dir string) error {
 	if err := f.Close(); err != nil {
 		return err
 	}
-	if err := os.Remove(probe); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := os.Remove(probe); err != nil && !errors.Is(err, os.ErrNotExist) { // another process may be at the same
 		return err
 	}
 	return nil

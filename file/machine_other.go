@@ -16,6 +16,8 @@ func machineClock() (func() moment, error) { return nil, errUnsupported }
 
 func checkFilesystem(string) error { return errUnsupported }
 
+func checkOwner(string) error { return errUnsupported }
+
 func flock(*os.File) (bool, error) { return false, errUnsupported }
 
 func funlock(*os.File) error { return errUnsupported }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -23,6 +24,24 @@ func clockOf(boot string, id int32) (func() moment, error) {
 		}
 		return moment{boot, time.Duration(ts.Nano()), time.Now()}
 	}, nil
+}
+
+// checkOwner returns an error unless dir belongs to this process's user alone, who
+// else could neither keep others from changing its locks nor use the files of others.
+func checkOwner(dir string) error {
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	switch stat, ok := info.Sys().(*syscall.Stat_t); {
+	case !info.IsDir():
+		return errors.New("it is not a directory")
+	case ok && int(stat.Uid) != os.Geteuid():
+		return fmt.Errorf("it belongs to user %d, and this process runs as user %d", stat.Uid, os.Geteuid())
+	case info.Mode().Perm()&0o022 != 0:
+		return fmt.Errorf("its mode %#o lets others write", info.Mode().Perm())
+	}
+	return nil
 }
 
 // flock locks f, or returns false if somebody else has it locked.

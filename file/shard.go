@@ -16,12 +16,13 @@ const shards = 256
 
 // shard is one of them.
 type shard struct {
-	gate chan struct{}
-	path string // without an extension
+	gate    chan struct{}
+	path    string // without an extension
+	syncDir func(string) error
 }
 
 func (l *Locker) shard(n int) shard {
-	return shard{l.gates[n], filepath.Join(l.dir, fmt.Sprintf("%02x", n))}
+	return shard{l.gates[n], filepath.Join(l.dir, fmt.Sprintf("%02x", n)), l.syncDir}
 }
 
 func (l *Locker) shardOf(key string) shard {
@@ -63,7 +64,7 @@ func (s shard) write(st *state) error {
 	if err := os.Rename(next, s.stateFile()); err != nil {
 		return unavailable(errors.Join(err, os.Remove(next)))
 	}
-	if err := syncDir(filepath.Dir(s.path)); err != nil {
+	if err := s.syncDir(filepath.Dir(s.path)); err != nil {
 		return unavailable(err)
 	}
 	return nil
@@ -167,13 +168,15 @@ func isAt(f *os.File, path string) (bool, error) {
 	return err == nil && os.SameFile(here, there), err
 }
 
-// unlock ends what lock began. With ring, it wakes those that watch the lock file.
+// unlock ends what lock began. With ring it touches the
+// lock file, which wakes those that watch it.
 func (s shard) unlock(f *os.File, ring bool) error {
 	err := funlock(f)
 	<-s.gate
 	if ring {
-		_, ringErr := f.WriteAt([]byte{'\n'}, 0)
-		err = errors.Join(err, ringErr)
+		// What is watched for; unlike a write it works on a full disk. If it fails
+		// waiters look a few seconds later.
+		_ = f.Chmod(0o600)
 	}
 	return errors.Join(err, f.Close())
 }

@@ -1,7 +1,6 @@
 package file
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -97,8 +96,7 @@ func (s *state) encode() ([]byte, error) {
 	return append(fmt.Appendf(nil, header, crc32.Checksum(body, castagnoli)), body...), nil
 }
 
-// decode returns the state that b encodes. It refuses all that encode cannot have
-// written.
+// decode returns the state that b encodes, or why b is none.
 func decode(b []byte) (*state, error) {
 	if len(b) < headerLen {
 		return nil, errors.New("it is too short")
@@ -108,9 +106,7 @@ func decode(b []byte) (*state, error) {
 		return nil, errors.New("it was not written by this version of locker, or its checksum is wrong")
 	}
 	s := new(state)
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.DisallowUnknownFields()
-	if err := d.Decode(s); err != nil {
+	if err := json.Unmarshal(body, s); err != nil {
 		return nil, err
 	}
 	if s.Fence > locker.MaxToken {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watcher tells the waiters of a Locker that a lock file was written to, which is what
-// a release does. While somebody waits it has one inotify instance, of which a user has
+// watcher tells the waiters of a Locker that a lock file was touched, which is what a
+// release does. While somebody waits it has one inotify instance, of which a user has
 // 128 by default, and one goroutine.
 type watcher struct {
 	mu   sync.Mutex
@@ -39,7 +39,7 @@ func (w *watcher) start(path string) (wake <-chan struct{}, stop func()) {
 		w.open = in
 		go w.deliver(in)
 	}
-	wd, err := unix.InotifyAddWatch(in.fd, path, unix.IN_MODIFY|unix.IN_DELETE_SELF)
+	wd, err := unix.InotifyAddWatch(in.fd, path, unix.IN_ATTRIB)
 	if err != nil {
 		if len(in.waiters) == 0 {
 			w.open = nil
