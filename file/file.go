@@ -36,7 +36,7 @@ type Options struct {
 }
 
 // Locker keeps locks in a directory. It implements [locker.Waiter] and
-// [locker.Admin]. It has nothing to close.
+// [locker.Admin].
 type Locker struct {
 	dir     string // of the namespace
 	timeout time.Duration
@@ -103,6 +103,15 @@ func New(dir string, opts *Options) (*Locker, error) {
 		}
 	}
 	return l, nil
+}
+
+// Close ends the goroutine that the first wait started. It gives back no lock, and calls
+// that are made after it do as before, except that waiters poll.
+func (l *Locker) Close() error {
+	if err := l.watch.close(); err != nil {
+		return fail("close", "", unavailable(err))
+	}
+	return nil
 }
 
 // namespaceDir returns a file name for namespace that differs from every other's

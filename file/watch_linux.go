@@ -2,7 +2,6 @@ package file
 
 import (
 	"encoding/binary"
-	"errors"
 	"os"
 	"sync"
 
@@ -10,11 +9,13 @@ import (
 )
 
 // watcher tells the waiters of a Locker that a lock file was touched, which is what a
-// release does. While somebody waits it has one inotify instance, of which a user has
-// 128 by default, and one goroutine.
+// release does. From the first wait until close it has one inotify instance, of which
+// a user has 128 by default, and one goroutine. The instance is kept since closing it
+// takes the kernel some 10 ms, while adding or removing a watch takes 20 us.
 type watcher struct {
-	mu   sync.Mutex
-	open *inotify
+	mu     sync.Mutex
+	open   *inotify
+	closed bool
 }
 
 type inotify struct {
@@ -29,78 +30,79 @@ type inotify struct {
 func (w *watcher) start(path string) (wake <-chan struct{}, stop func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.open == nil && !w.closed {
+		if fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK); err == nil {
+			w.open = &inotify{fd, os.NewFile(uintptr(fd), "inotify"), make(map[int32]map[chan struct{}]struct{}), make(chan struct{})}
+			go w.deliver(w.open)
+		}
+	}
 	in := w.open
 	if in == nil {
-		fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
-		if err != nil {
-			return nil, func() {}
-		}
-		in = &inotify{fd, os.NewFile(uintptr(fd), "inotify"), make(map[int32]map[chan struct{}]struct{}), make(chan struct{})}
-		w.open = in
-		go w.deliver(in)
-	}
-	wd, err := unix.InotifyAddWatch(in.fd, path, unix.IN_ATTRIB)
-	if err != nil {
-		if len(in.waiters) == 0 {
-			w.open = nil
-			return nil, func() { in.close() }
-		}
 		return nil, func() {}
 	}
-	c := make(chan struct{}, 1)
-	if in.waiters[int32(wd)] == nil {
-		in.waiters[int32(wd)] = make(map[chan struct{}]struct{})
+	n, err := unix.InotifyAddWatch(in.fd, path, unix.IN_ATTRIB)
+	if err != nil {
+		return nil, func() {}
 	}
-	in.waiters[int32(wd)][c] = struct{}{}
-	return c, func() { w.stop(in, int32(wd), c) }
+	wd, c := int32(n), make(chan struct{}, 1)
+	if in.waiters[wd] == nil {
+		in.waiters[wd] = make(map[chan struct{}]struct{})
+	}
+	in.waiters[wd][c] = struct{}{}
+	return c, func() { w.stop(in, wd, c) }
 }
 
-// stop ends one waiter's watch, and with the last one the instance.
+// stop ends the watch of one waiter.
 func (w *watcher) stop(in *inotify, wd int32, c chan struct{}) {
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	delete(in.waiters[wd], c)
-	if len(in.waiters[wd]) == 0 {
-		delete(in.waiters, wd)
-		// It fails only if the file, and the watch with it, is gone.
+	if len(in.waiters[wd]) > 0 {
+		return
+	}
+	delete(in.waiters, wd)
+	if w.open == in { // else its descriptor may be another file's by now
+		// It fails only if the lock file, and the watch with it, is gone.
 		_, _ = unix.InotifyRmWatch(in.fd, uint32(wd))
 	}
-	idle := len(in.waiters) == 0
-	if idle {
-		w.open = nil
-	}
+}
+
+// close ends all watching for good.
+func (w *watcher) close() error {
+	w.mu.Lock()
+	in := w.open
+	w.open, w.closed = nil, true
 	w.mu.Unlock()
-	if idle {
-		in.close()
+	if in == nil {
+		return nil
 	}
-}
-
-// close ends the instance and waits for its goroutine, which needs the watcher's mutex.
-func (in *inotify) close() {
-	_ = in.file.Close() // nothing was written that could be lost
+	err := in.file.Close()
 	<-in.done
+	return err
 }
 
-// deliver wakes waiters until the instance is closed.
+// deliver wakes waiters until the instance is closed or fails.
 func (w *watcher) deliver(in *inotify) {
 	defer close(in.done)
 	events := make([]byte, 64*unix.SizeofInotifyEvent)
 	for {
 		n, err := in.file.Read(events)
-		if errors.Is(err, os.ErrClosed) {
-			return
-		}
 		w.mu.Lock()
 		if err != nil {
-			if w.open == in {
-				w.open = nil // for the next waiter to open another
-			}
 			in.wakeAll()
+			failed := w.open == in
+			if failed {
+				w.open = nil // the next waiter opens another
+			}
 			w.mu.Unlock()
+			if failed {
+				_ = in.file.Close() // nothing was written that could be lost
+			}
 			return
 		}
 		for e := events[:n]; len(e) >= unix.SizeofInotifyEvent; {
 			wd, name := int32(binary.NativeEndian.Uint32(e)), binary.NativeEndian.Uint32(e[12:])
-			if wd < 0 { // events were lost
+			if wd < 0 { // the queue overflowed: events were lost
 				in.wakeAll()
 			}
 			wakeUp(in.waiters[wd])

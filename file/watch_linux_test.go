@@ -1,7 +1,9 @@
 package file
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -73,7 +75,8 @@ func TestWake(t *testing.T) {
 	}
 }
 
-// Waiters of many keys share one inotify instance and one goroutine, which end with the last.
+// Waiters of many keys share one inotify instance and one goroutine, and leave no watch behind
+// (go-zk#76 kept the watches of cancelled waiters).
 func TestWatchersAreFew(t *testing.T) {
 	l := open(t, t.TempDir(), nil)
 	before := runtime.NumGoroutine()
@@ -99,18 +102,47 @@ func TestWatchersAreFew(t *testing.T) {
 	for _, stop := range stops {
 		stop()
 	}
-	if l.watch.open != nil {
-		t.Error("it watches for nobody")
+	if n := len(l.watch.open.waiters); n > 0 {
+		t.Errorf("%d files are watched for nobody", n)
+	}
+	info, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", l.watch.open.fd))
+	if err != nil || bytes.Contains(info, []byte("inotify wd")) {
+		t.Errorf("watches are left: %s, %v", info, err)
 	}
 }
 
 func TestWatchOfAMissingFile(t *testing.T) {
-	var w watcher
-	wake, stop := w.start(filepath.Join(t.TempDir(), "missing"))
-	if wake != nil || w.open != nil {
+	l := open(t, t.TempDir(), nil)
+	wake, stop := l.watch.start(filepath.Join(l.dir, "missing"))
+	if wake != nil {
 		t.Error("a missing file is watched")
 	}
 	stop()
+}
+
+// Close disturbs nobody who waits: it makes them look once more, and then poll.
+func TestCloseDuringAWait(t *testing.T) {
+	dir := t.TempDir()
+	holder, waiter := open(t, dir, nil), open(t, dir, nil)
+	acquire(t, holder, "k", time.Hour)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if _, err := waiter.AcquireWait(t.Context(), "k", time.Minute); err != nil {
+			t.Error(err)
+		}
+	})
+	watching(t, waiter, 1)
+	err := holder.update(t.Context(), "k", func(st *state) (bool, error) {
+		delete(st.Grants, "k")
+		return false, nil // which wakes nobody
+	})
+	if err := errors.Join(err, waiter.Close(), waiter.Close()); err != nil {
+		t.Error(err)
+	}
+	if wake, _ := waiter.watch.start(waiter.shardOf("k").lockFile()); wake != nil {
+		t.Error("it watches although it is closed")
+	}
+	wg.Wait()
 }
 
 // A user who may not write the directory is told so at open, by its name.
