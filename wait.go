@@ -66,14 +66,10 @@ func Wait(ctx context.Context, wake <-chan struct{}, attempt func(context.Contex
 			if !ok {
 				info = new(HeldError)
 			}
-			if down {
-				delays.Reset()
-			}
 			held, down = err, false
 			pause = untilNextAttempt(info.Holding, wake != nil, delays)
 		case held != nil && errors.Is(err, ErrUnavailable):
 			if !down {
-				delays.Reset()
 				outage, down = Now(), true
 			}
 			if outage.Elapsed() > outagePatience {
