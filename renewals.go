@@ -170,7 +170,7 @@ func (r *renewals) dispatch() (overdue []*Hold, sleep time.Duration) {
 			r.hire(maxLateRequests)
 		default:
 			t.waiting = true
-			t.due = now + max((t.deadline-now)/8, time.Millisecond)
+			t.due = now + max((t.deadline-now)/4, time.Millisecond)
 			r.ready = append(r.ready, h)
 			r.hire(maxRequests)
 		}
