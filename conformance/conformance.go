@@ -22,7 +22,7 @@ type Backend struct {
 	// quick: cases that let a lease expire use it. Required; at least
 	// [locker.MinTTL], and 100 ms or more wherever requests leave the process,
 	// since a lease that ends between two requests proves nothing. Other cases
-	// use ten times as much, but at least 10 s.
+	// use ten times as much, but at least 30 s.
 	TTL time.Duration
 
 	// Grace is how long past its TTL the lease of a dead holder may linger.
@@ -49,8 +49,9 @@ type Faults struct {
 	// called.
 	Cut func(ctx context.Context) (heal func() error, err error)
 
-	// Delay holds up each request on its way to the store for d, until heal is
-	// called. A request that is under way arrives even if its sender gives up.
+	// Delay holds up each request on its way to the store, and each reply on its
+	// way back, for d, until heal is called. A request that is under way arrives
+	// even if its sender gives up.
 	Delay func(ctx context.Context, d time.Duration) (heal func() error, err error)
 
 	// LoseReply lets the next request reach the store, and loses the reply with
@@ -99,6 +100,15 @@ func Cases() []Case {
 		acquireCases,
 		renewCases,
 		releaseCases,
+		fenceTokenCases,
+		leaseCases,
+		tokenCases,
+		keyCases,
+		errorCases,
+		waiterCases,
+		adminCases,
+		exclusionCases,
+		faultCases,
 	)
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,9 +19,12 @@ type Env struct {
 	short   time.Duration // for leases that are to expire
 	long    time.Duration // for leases that are not
 
+	background sync.WaitGroup
+
 	mu      sync.Mutex
 	clients []locker.Locker
 	grants  map[string]granted // by holder
+	after   []func() error     // faults that have to end
 }
 
 // granted is what has to be known of a lease to judge its end, and to clean up.
@@ -31,7 +35,7 @@ type granted struct {
 }
 
 func newEnv(b Backend) *Env {
-	return &Env{backend: b, short: b.TTL, long: max(10*b.TTL, 10*time.Second), grants: make(map[string]granted)}
+	return &Env{backend: b, short: b.TTL, long: max(10*b.TTL, 30*time.Second), grants: make(map[string]granted)}
 }
 
 // open returns a new client.
@@ -46,21 +50,42 @@ func (e *Env) open(ctx context.Context) locker.Locker {
 	return l
 }
 
-// close closes a client, if it can be closed.
+// close closes a client now, if it can be closed.
 func (e *Env) close(l locker.Locker) {
-	if c, ok := l.(io.Closer); ok {
-		if err := c.Close(); err != nil {
-			fail("no error", "Close: %s", show(err))
-		}
+	e.mu.Lock()
+	e.clients = slices.DeleteFunc(e.clients, func(other locker.Locker) bool { return other == l })
+	e.mu.Unlock()
+	if err := closeClient(l); err != nil {
+		fail("no error", "Close: %s", show(err))
 	}
+}
+
+func closeClient(l locker.Locker) error {
+	if c, ok := l.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
 }
 
 // key returns a new key. None has a colon, since those that begin with a name and a
 // colon are refused by Redis without a namespace.
 func (e *Env) key() string { return "conformance/" + rand.Text() }
 
-// end gives back what the case left held, and closes its clients.
+// atEnd has fn called at the end of the case, however it ends.
+func (e *Env) atEnd(fn func() error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.after = append(e.after, fn)
+}
+
+// end ends the faults of a case, waits for what it left in the background, which its
+// ended context stops, gives back what it left held, and closes its clients.
 func (e *Env) end(ctx context.Context) error {
+	var errs []error
+	for _, fn := range e.after {
+		errs = append(errs, fn())
+	}
+	e.background.Wait()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	e.mu.Lock()
@@ -69,11 +94,8 @@ func (e *Env) end(ctx context.Context) error {
 		// An error says that the case ended the lease, or that its TTL will.
 		_ = g.client.Release(ctx, g.lease)
 	}
-	var errs []error
 	for _, l := range e.clients {
-		if c, ok := l.(io.Closer); ok {
-			errs = append(errs, c.Close())
-		}
+		errs = append(errs, closeClient(l))
 	}
 	return errors.Join(errs...)
 }

@@ -46,7 +46,7 @@ func where() string {
 	for {
 		frame, more := frames.Next()
 		switch name := filepath.Base(frame.File); name {
-		case "failure.go", "env.go", "steps.go":
+		case "failure.go", "env.go", "steps.go", "waiting.go":
 		default:
 			return fmt.Sprintf("conformance/%s:%d", name, frame.Line)
 		}

@@ -138,7 +138,9 @@ func (b Backend) Run(ctx context.Context, c Case) Result {
 	done := make(chan error, 1)
 	go func() {
 		e := newEnv(b)
-		err := c.Check(ctx, e)
+		caseCtx, end := context.WithCancel(ctx)
+		err := c.Check(caseCtx, e)
+		end()
 		if endErr := e.end(ctx); err == nil && endErr != nil {
 			err = &Failure{Case: c.Name, Rule: c.Rule, Want: "the clients closed", Got: "Close: " + show(endErr), Where: "the end of the case"}
 		}

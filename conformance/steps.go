@@ -111,3 +111,70 @@ func (e *Env) takeOver(ctx context.Context, l locker.Locker, lease locker.Lease)
 		pause(ctx, min(e.short/20+time.Millisecond, 50*time.Millisecond), "the lease to expire")
 	}
 }
+
+// gone checks that a lease is no longer the current grant of its key.
+func (e *Env) gone(ctx context.Context, l locker.Locker, lease locker.Lease) {
+	token, err := l.FenceToken(ctx, lease)
+	if err == nil || token != 0 {
+		fail("no token, and ErrNotHeld", "FenceToken: %d, %s", token, show(err))
+	}
+	e.refuse("FenceToken", err, locker.ErrNotHeld)
+}
+
+// rises checks that a lease granted later has the higher token.
+func (e *Env) rises(before, after locker.Lease) {
+	if after.Token <= before.Token {
+		fail(fmt.Sprintf("a token above %d", before.Token), "%d", after.Token)
+	}
+}
+
+// keepAlive acquires a new key and renews the lease until three times its TTL have
+// passed. It calls begin at the beginning and check after each renewal, and returns
+// the lease renewed once more, for long. If this machine is too slow to renew in
+// time it begins again, with another key.
+func (e *Env) keepAlive(ctx context.Context, l locker.Locker, begin func(key string), check func(locker.Lease)) locker.Lease {
+	const attempts = 5
+attempt:
+	for range attempts {
+		began := locker.Now()
+		lease := e.acquire(ctx, l, e.key(), e.short)
+		begin(lease.Key)
+		for began.Elapsed() < 3*lease.TTL {
+			pause(ctx, lease.TTL/5, "a time to renew")
+			renewed, err := l.Renew(ctx, lease, e.short)
+			if err != nil && lease.Remaining() == 0 {
+				continue attempt
+			}
+			if err != nil {
+				fail("the lease, renewed", "Renew: %s", show(err))
+			}
+			e.remember(l, renewed)
+			lease = renewed
+			check(lease)
+		}
+		renewed, err := l.Renew(ctx, lease, e.long)
+		if err == nil {
+			e.remember(l, renewed)
+			return renewed
+		}
+		if lease.Remaining() > 0 {
+			fail("the lease, renewed", "Renew: %s", show(err))
+		}
+	}
+	fail("a lease that is renewed in time", "a machine too slow for a TTL of %s, %d times: use a longer one", e.short, attempts)
+	panic("unreachable")
+}
+
+// remote skips the case if leases do not leave their client.
+func (e *Env) remote() {
+	if e.backend.Local {
+		skip("Local: leases are bound to their client")
+	}
+}
+
+// refuseNot checks that an error does not say more than the backend can know.
+func (e *Env) refuseNot(call string, err, not error) {
+	if errors.Is(err, not) {
+		fail(fmt.Sprintf("%s: an error that is not %q", call, not), "%s: %s", call, show(err))
+	}
+}

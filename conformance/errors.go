@@ -1,0 +1,137 @@
+package conformance
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/locker-go/locker"
+)
+
+var errorCases = []Case{
+	must("Errors/operation", "Every error is an *OpError that names the operation and the key.",
+		func(ctx context.Context, e *Env) {
+			for _, f := range e.failures(ctx) {
+				op, ok := errors.AsType[*locker.OpError](f.err)
+				switch {
+				case !ok:
+					fail(f.call+": an *OpError", "a %T: %s", f.err, show(f.err))
+				case op.Op != f.op || op.Key != f.key:
+					fail(fmt.Sprintf("%s: operation %s on %q", f.call, f.op, f.key), "operation %s on %q", op.Op, op.Key)
+				}
+			}
+		}),
+	must("Errors/kind", "Every error is one of ErrHeld, ErrNotHeld, ErrInvalid and ErrUnavailable, and only the one that it should be.",
+		func(ctx context.Context, e *Env) {
+			for _, f := range e.failures(ctx) {
+				for _, kind := range []error{locker.ErrHeld, locker.ErrNotHeld, locker.ErrInvalid, locker.ErrUnavailable} {
+					if errors.Is(f.err, kind) != (kind == f.kind) {
+						fail(fmt.Sprintf("%s: %q and no other kind", f.call, f.kind), "errors.Is %q is %t: %s", kind, kind != f.kind, show(f.err))
+					}
+				}
+			}
+		}),
+	must("Errors/credential", "No error, and nothing that an Admin tells, shows the secret part of a holder: with it anybody could release the lock.",
+		func(ctx context.Context, e *Env) {
+			a, b := e.open(ctx), e.open(ctx)
+			lease := e.acquire(ctx, a, e.key(), e.long)
+			secret := credential(lease)
+			hidden := func(where, text string) {
+				if strings.Contains(text, secret) {
+					fail(where+" without the credential", "%s", strings.ReplaceAll(text, secret, "[the credential]"))
+				}
+			}
+			_, err := b.Acquire(ctx, lease.Key, e.long)
+			hidden("Acquire", fmt.Sprintf("%v %+v", err, err))
+			if held, ok := errors.AsType[*locker.HeldError](err); ok {
+				hidden("the HeldError", fmt.Sprintf("%+v", held.Holding))
+			}
+			forged := otherTokens(lease)[0]
+			_, err = a.Renew(ctx, forged, e.long)
+			hidden("Renew", fmt.Sprintf("%v %+v", err, err))
+			_, err = a.FenceToken(ctx, forged)
+			hidden("FenceToken", fmt.Sprintf("%v %+v", err, err))
+			err = a.Release(ctx, forged)
+			hidden("Release", fmt.Sprintf("%v %+v", err, err))
+			admin, ok := locker.As[locker.Admin](b)
+			if !ok {
+				return
+			}
+			h := e.inspect(ctx, admin, lease.Key)
+			text, err := json.Marshal(h)
+			if err != nil {
+				fail("a holding in JSON", "%s", show(err))
+			}
+			hidden("Inspect", fmt.Sprintf("%+v %s", h, text))
+			for _, h := range e.holdings(ctx, admin, lease.Key) {
+				hidden("Holdings", fmt.Sprintf("%+v", h))
+			}
+			h.Token++
+			err = admin.Break(ctx, h)
+			hidden("Break", fmt.Sprintf("%v %+v", err, err))
+		}),
+}
+
+// credential returns the secret part of a lease's holder.
+func credential(lease locker.Lease) string {
+	return lease.Holder[strings.LastIndexByte(lease.Holder, '.')+1:]
+}
+
+// failure is a call that failed as it should.
+type failure struct {
+	call    string
+	op, key string
+	kind    error
+	err     error
+}
+
+// failures makes every method fail.
+func (e *Env) failures(ctx context.Context) []failure {
+	a := e.open(ctx)
+	key := e.key()
+	lease := e.acquire(ctx, a, e.key(), e.long)
+	e.release(ctx, a, lease)
+	held := e.acquire(ctx, a, key, e.long)
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+
+	_, acquireHeld := a.Acquire(ctx, key, e.long)
+	_, acquireInvalid := a.Acquire(ctx, key, 0)
+	_, acquireEnded := a.Acquire(ended, lease.Key, e.long)
+	_, renewLost := a.Renew(ctx, lease, e.long)
+	_, renewInvalid := a.Renew(ctx, held, 0)
+	_, renewEnded := a.Renew(ended, held, e.long)
+	_, fenceLost := a.FenceToken(ctx, lease)
+	_, fenceEnded := a.FenceToken(ended, held)
+	all := []failure{
+		{"Acquire of a held key", "acquire", key, locker.ErrHeld, acquireHeld},
+		{"Acquire for no time", "acquire", key, locker.ErrInvalid, acquireInvalid},
+		{"Acquire with an ended context", "acquire", lease.Key, locker.ErrUnavailable, acquireEnded},
+		{"Renew of a released lease", "renew", lease.Key, locker.ErrNotHeld, renewLost},
+		{"Renew for no time", "renew", key, locker.ErrInvalid, renewInvalid},
+		{"Renew with an ended context", "renew", key, locker.ErrUnavailable, renewEnded},
+		{"FenceToken of a released lease", "fence", lease.Key, locker.ErrNotHeld, fenceLost},
+		{"FenceToken with an ended context", "fence", key, locker.ErrUnavailable, fenceEnded},
+		{"Release of a released lease", "release", lease.Key, locker.ErrNotHeld, a.Release(ctx, lease)},
+		{"Release with an ended context", "release", key, locker.ErrUnavailable, a.Release(ended, held)},
+	}
+	if admin, ok := locker.As[locker.Admin](a); ok {
+		_, inspectFree := admin.Inspect(ctx, lease.Key)
+		_, inspectEnded := admin.Inspect(ended, key)
+		all = append(all,
+			failure{"Inspect of a free key", "inspect", lease.Key, locker.ErrNotHeld, inspectFree},
+			failure{"Inspect with an ended context", "inspect", key, locker.ErrUnavailable, inspectEnded},
+			failure{"Break of a released lease", "break", lease.Key, locker.ErrNotHeld, admin.Break(ctx, lease.Holding())},
+			failure{"Raise absurdly", "raise", key, locker.ErrInvalid, admin.Raise(ctx, key, locker.MaxToken)},
+			failure{"Raise with an ended context", "raise", key, locker.ErrUnavailable, admin.Raise(ended, key, 1)},
+		)
+	}
+	for _, f := range all {
+		if f.err == nil {
+			fail(f.call+": an error", "none")
+		}
+	}
+	return all
+}

@@ -1,0 +1,143 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/locker-go/locker"
+)
+
+var keyCases = []Case{
+	must("Keys/prefix", "No key touches another that begins with it.",
+		func(ctx context.Context, e *Env) {
+			p := e.key()
+			e.distinct(ctx, p, p+"/b", p+"/b/c", p+"b", p+".b", p+"-", p+"/b.lock")
+		}),
+	// rancher#1383, teleport#31279: slashes at the ends failed on one backend only.
+	must("Keys/slashes", "Slashes are bytes like any other, at the ends and doubled too.",
+		func(ctx context.Context, e *Env) {
+			p := e.key()
+			e.distinct(ctx, p, "/"+p, "//"+p, p+"/", p+"//", p+"///", p+"//b", p+"/b", p+"/b/")
+		}),
+	must("Keys/dots", "A key is no path: . and .. in it mean nothing.",
+		func(ctx context.Context, e *Env) {
+			p := e.key()
+			e.distinct(ctx, p, p+"/.", p+"/..", p+"/../"+p, "./"+p, "../"+p, p+"/./b", p+"/b", p+".")
+		}),
+	must("Keys/punctuation alone", "Keys of nothing but slashes, dots or spaces are keys.",
+		func(ctx context.Context, e *Env) {
+			// The only keys that others may use too: it waits, always in this order.
+			a, b := e.open(ctx), e.open(ctx)
+			var leases []locker.Lease
+			for _, key := range []string{" ", ".", "..", "/", "//", "///", "{", "{}", "}", "*"} {
+				leases = append(leases, e.acquireWait(ctx, a, key, e.long))
+			}
+			for _, lease := range leases {
+				e.stands(ctx, a, lease)
+				e.held(ctx, b, lease.Key)
+			}
+		}),
+	must("Keys/spaces", "White space and control characters are bytes like any other, at the ends too.",
+		func(ctx context.Context, e *Env) {
+			p := e.key()
+			e.distinct(ctx, p, " "+p, p+" ", p+"  ", p+"\t", p+"\n", p+"\r\n", p+"\x01", p+"\x7f", p+"\u00a0", p+"\u200b")
+		}),
+	must("Keys/braces", "Braces are bytes like any other, although Redis Cluster reads them.",
+		func(ctx context.Context, e *Env) {
+			p := e.key()
+			e.distinct(ctx, p, "{"+p+"}", "{"+p, p+"}", "{}"+p, "}{"+p, "{{"+p+"}}", "{"+p+"}{", p+"{}", "{"+p+"}{b}", "{"+p+"}b", "}"+p+"{")
+		}),
+	must("Keys/patterns", "Characters that patterns, URLs, quotes or formats give a meaning to have none.",
+		func(ctx context.Context, e *Env) {
+			p := e.key()
+			e.distinct(ctx, p, p+"*", p+"?", p+"[a]", p+"\\", p+"%2F", p+"%", p+"#", p+"'", p+`"`, p+"$x", p+"%s", p+"~", p+"|")
+		}),
+	must("Keys/letter case", "Keys that differ in the case of letters differ.",
+		func(ctx context.Context, e *Env) {
+			p := e.key()
+			e.distinct(ctx, p+"k", p+"K", p+"\u212a", p+"ß", p+"ss", p+"SS", p+"ı", p+"i", p+"İ")
+		}),
+	must("Keys/unicode forms", "Keys are compared byte by byte: forms of one character differ.",
+		func(ctx context.Context, e *Env) {
+			p := e.key()
+			e.distinct(ctx, p+"\u00e9", p+"e\u0301", p+"\u212b", p+"\u00c5", p+"A\u030a", p+"ﬁ", p+"fi", p+"日本", p+"🔒", p+"\ufeff", p+"\ufffd")
+		}),
+	// ShedLock#145: a job with a long name silently never ran.
+	must("Keys/longest", "A key may have 1024 bytes, and all of them count.",
+		func(ctx context.Context, e *Env) {
+			p := e.key()
+			long := p + strings.Repeat("x", locker.MaxKeyLen-len(p)-1)
+			wide := p + strings.Repeat("🔒", (locker.MaxKeyLen-len(p))/len("🔒"))
+			e.distinct(ctx, long, long+"a", long+"b", wide, strings.Repeat("/", locker.MaxKeyLen-len(p))+p)
+		}),
+	must("Keys/empty", "The empty key is ErrInvalid for every method.",
+		func(ctx context.Context, e *Env) { e.invalid(ctx, "") }),
+	must("Keys/too long", "A key of more than 1024 bytes is ErrInvalid for every method.",
+		func(ctx context.Context, e *Env) {
+			e.invalid(ctx, strings.Repeat("x", locker.MaxKeyLen+1), strings.Repeat("é", locker.MaxKeyLen/2+1))
+		}),
+	must("Keys/NUL", "A key with a NUL byte is ErrInvalid for every method.",
+		func(ctx context.Context, e *Env) {
+			p := e.key()
+			e.invalid(ctx, "\x00", p+"\x00", "\x00"+p, p+"\x00"+p)
+		}),
+	must("Keys/invalid UTF-8", "A key that is not valid UTF-8 is ErrInvalid for every method.",
+		func(ctx context.Context, e *Env) {
+			p := e.key()
+			e.invalid(ctx, p+"\xff", p+"\xc3", "\xa9"+p, p+"\xed\xa0\x80", p+"\xc0\xaf")
+		}),
+}
+
+// distinct checks that each key is a lock of its own, beside all others.
+func (e *Env) distinct(ctx context.Context, keys ...string) {
+	a, b := e.open(ctx), e.open(ctx)
+	leases := make([]locker.Lease, len(keys))
+	for i, key := range keys {
+		lease, err := a.Acquire(ctx, key, e.long)
+		if err != nil {
+			fail(fmt.Sprintf("a lease of the free key %q", key), "Acquire, with %q held: %s", keys[:i], show(err))
+		}
+		e.remember(a, lease)
+		leases[i] = lease
+	}
+	for i, key := range keys {
+		if _, err := a.FenceToken(ctx, leases[i]); err != nil {
+			fail(fmt.Sprintf("the lease of %q to stand", key), "FenceToken, after acquiring %q: %s", keys[i+1:], show(err))
+		}
+		e.held(ctx, b, key)
+	}
+	for i, key := range keys {
+		e.release(ctx, a, leases[i])
+		e.free(ctx, b, key)
+		for j := i + 1; j < len(keys); j++ {
+			if _, err := a.FenceToken(ctx, leases[j]); err != nil {
+				fail(fmt.Sprintf("the lease of %q to stand", keys[j]), "FenceToken, after releasing %q: %s", key, show(err))
+			}
+		}
+	}
+}
+
+// invalid checks that every method refuses each of the keys.
+func (e *Env) invalid(ctx context.Context, keys ...string) {
+	l := e.open(ctx)
+	for _, key := range keys {
+		lease := locker.Lease{Key: key, Holder: locker.NewHolder(), Token: 1, TTL: e.long, Deadline: time.Now().Add(e.long)}
+		_, err := l.Acquire(ctx, key, e.long)
+		e.refuse("Acquire", err, locker.ErrInvalid)
+		_, err = locker.AcquireWait(ctx, l, key, e.long)
+		e.refuse("AcquireWait", err, locker.ErrInvalid)
+		_, err = l.Renew(ctx, lease, e.long)
+		e.refuse("Renew", err, locker.ErrInvalid)
+		e.refuse("Release", l.Release(ctx, lease), locker.ErrInvalid)
+		_, err = l.FenceToken(ctx, lease)
+		e.refuse("FenceToken", err, locker.ErrInvalid)
+		if admin, ok := locker.As[locker.Admin](l); ok {
+			_, err = admin.Inspect(ctx, key)
+			e.refuse("Inspect", err, locker.ErrInvalid)
+			e.refuse("Break", admin.Break(ctx, lease.Holding()), locker.ErrInvalid)
+			e.refuse("Raise", admin.Raise(ctx, key, 1), locker.ErrInvalid)
+		}
+	}
+}
