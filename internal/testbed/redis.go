@@ -1,0 +1,219 @@
+package testbed
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// redisSpec returns a Redis server with more arguments. Debian has the program in
+// its package redis-tools too, without a service, under a name by which it checks
+// files; it goes by what it is called as.
+func redisSpec(t testing.TB, args ...string) Spec {
+	t.Helper()
+	return Spec{
+		Name: "redis-server",
+		Path: program(t, "redis-tools", "redis-server", "redis-check-rdb"),
+		Arg0: "redis-server",
+		Args: func(port int, dir string) []string {
+			own := []string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--daemonize", "no"}
+			return append(own, args...)
+		},
+		Ready: answersPing(nil),
+	}
+}
+
+// answersPing returns nil if a Redis that has loaded its data is there, also one
+// that wants a password first.
+func answersPing(config *tls.Config) func(context.Context, string) error {
+	return func(ctx context.Context, addr string) error {
+		// The client would log each refusal.
+		probe, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+		if err != nil {
+			return err
+		}
+		_ = probe.Close()
+		c := redis.NewClient(&redis.Options{Addr: addr, TLSConfig: config, DialerRetries: 1, MaxRetries: -1, DisableIndentity: true, Protocol: 2})
+		defer c.Close()
+		err = c.Ping(ctx).Err()
+		for _, wants := range []string{"NOAUTH", "NOPERM", "WRONGPASS"} {
+			if redis.HasErrorPrefix(err, wants) {
+				return nil
+			}
+		}
+		return err
+	}
+}
+
+// Redis starts a Redis server that keeps nothing on disk, unless the arguments say
+// otherwise.
+func Redis(t testing.TB, args ...string) *Server {
+	t.Helper()
+	return Start(t, redisSpec(t, args...))
+}
+
+// RedisReplica starts a replica of master and waits until it has its data.
+func RedisReplica(t testing.TB, master *Server, args ...string) *Server {
+	t.Helper()
+	s := Redis(t, append([]string{"--replicaof", "127.0.0.1 " + strconv.Itoa(master.port)}, args...)...)
+	awaitReplica(t, s)
+	return s
+}
+
+func awaitReplica(t testing.TB, s *Server) {
+	t.Helper()
+	until(t, s.String()+" is in step with its master", func(ctx context.Context) error {
+		return infoHas(ctx, s.Addr(), "replication", "master_link_status:up")
+	})
+}
+
+// infoHas returns nil if a section of INFO has a line.
+func infoHas(ctx context.Context, addr, section, line string) error {
+	c := redis.NewClient(&redis.Options{Addr: addr, DisableIndentity: true})
+	defer c.Close()
+	info, err := c.Info(ctx, section).Result()
+	if err == nil && !strings.Contains(info, line+"\r\n") {
+		err = fmt.Errorf("no %q in INFO %s", line, section)
+	}
+	return err
+}
+
+// RedisTLS starts a Redis server that speaks only TLS, with the certificates, and
+// asks clients for one if mutual.
+func RedisTLS(t testing.TB, certs *Certificates, mutual bool) *Server {
+	t.Helper()
+	spec := redisSpec(t)
+	plain := spec.Args
+	spec.Args = func(port int, dir string) []string {
+		auth := "no"
+		if mutual {
+			auth = "yes"
+		}
+		return append(plain(0, dir), "--tls-port", strconv.Itoa(port), "--tls-auth-clients", auth,
+			"--tls-ca-cert-file", certs.CA, "--tls-cert-file", certs.ServerCert, "--tls-key-file", certs.ServerKey)
+	}
+	spec.Ready = answersPing(certs.Client(t))
+	return Start(t, spec)
+}
+
+// Sentinels is a master with a replica, and three Sentinels that watch them.
+type Sentinels struct {
+	Name      string
+	Master    *Server
+	Replica   *Server
+	Sentinels []*Server
+}
+
+// Addrs returns the addresses of the Sentinels.
+func (s *Sentinels) Addrs() []string { return addrs(s.Sentinels) }
+
+func addrs(servers []*Server) []string {
+	list := make([]string, len(servers))
+	for i, s := range servers {
+		list[i] = s.Addr()
+	}
+	return list
+}
+
+// RedisSentinel starts a master, a replica and three Sentinels, which declare the
+// master down after a second.
+func RedisSentinel(t testing.TB) *Sentinels {
+	t.Helper()
+	g := &Sentinels{Name: "mymaster", Master: Redis(t)}
+	g.Replica = RedisReplica(t, g.Master)
+	spec := redisSpec(t)
+	spec.Name = "redis-sentinel"
+	spec.Args = func(port int, dir string) []string {
+		file := filepath.Join(dir, "sentinel.conf")
+		config := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\n"+
+			"sentinel monitor %[3]s 127.0.0.1 %[4]d 2\nsentinel down-after-milliseconds %[3]s 1000\nsentinel failover-timeout %[3]s 3000\n",
+			port, dir, g.Name, g.Master.port)
+		if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+			t.Errorf("write %s: %v", file, err)
+		}
+		return []string{file, "--sentinel"}
+	}
+	for range 3 {
+		g.Sentinels = append(g.Sentinels, Start(t, spec))
+	}
+	for _, s := range g.Sentinels {
+		until(t, s.String()+" knows the others and the replica", func(ctx context.Context) error {
+			c := redis.NewSentinelClient(&redis.Options{Addr: s.Addr(), DisableIndentity: true})
+			defer c.Close()
+			m, err := c.Master(ctx, g.Name).Result()
+			if err == nil && (m["num-other-sentinels"] != "2" || m["num-slaves"] != "1") {
+				err = fmt.Errorf("it knows %s Sentinels and %s replicas", m["num-other-sentinels"], m["num-slaves"])
+			}
+			return err
+		})
+	}
+	return g
+}
+
+// RedisCluster starts a cluster of three masters.
+func RedisCluster(t testing.TB, args ...string) []*Server {
+	t.Helper()
+	const n, slots = 3, 16384
+	bus := make([]int, n)
+	var servers []*Server
+	for i := range n {
+		spec := redisSpec(t, args...)
+		plain := spec.Args
+		spec.Args = func(port int, dir string) []string {
+			if bus[i] == 0 {
+				bus[i] = freePort(t)
+			}
+			return append(plain(port, dir), "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus[i]), "--cluster-node-timeout", "2000")
+		}
+		servers = append(servers, Start(t, spec))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	for i, s := range servers {
+		c := redis.NewClient(&redis.Options{Addr: s.Addr(), DisableIndentity: true})
+		defer c.Close()
+		commands := [][]any{
+			{"cluster", "set-config-epoch", i + 1},
+			{"cluster", "addslotsrange", i * slots / n, (i+1)*slots/n - 1},
+			{"cluster", "meet", "127.0.0.1", servers[0].port, bus[0]},
+		}
+		for _, command := range commands {
+			if err := c.Do(ctx, command...).Err(); err != nil {
+				t.Fatalf("%s: %v: %v", s, command, err)
+			}
+		}
+	}
+	for _, s := range servers {
+		until(t, s.String()+" sees the whole cluster", func(ctx context.Context) error {
+			c := redis.NewClient(&redis.Options{Addr: s.Addr(), DisableIndentity: true})
+			defer c.Close()
+			info, err := c.ClusterInfo(ctx).Result()
+			if err != nil {
+				return err
+			}
+			ranges, err := c.ClusterSlots(ctx).Result()
+			if err == nil && (!strings.Contains(info, "cluster_state:ok") || len(ranges) != n) {
+				err = fmt.Errorf("%d slot ranges; %s", len(ranges), strings.ReplaceAll(info, "\r\n", " "))
+			}
+			return err
+		})
+	}
+	return servers
+}
+
+// Join returns addresses as the host part of a URL.
+func Join(servers []*Server) string { return strings.Join(addrs(servers), ",") }
+
+// Unused returns an address at which nobody listens.
+func Unused(t testing.TB) string {
+	t.Helper()
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(freePort(t)))
+}
