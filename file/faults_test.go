@@ -72,16 +72,49 @@ func TestDamagedState(t *testing.T) {
 	}
 }
 
+// A new state is on the disk before it takes the place of the old one, and that it did is
+// on the disk before a call returns.
+func TestOrderOfSyncs(t *testing.T) {
+	l := open(t, t.TempDir(), nil)
+	path := l.shardOf("k").stateFile()
+	before, err := os.Stat(path)
+	var synced []string
+	l.sync = func(f *os.File) error {
+		synced = append(synced, filepath.Base(f.Name()))
+		now, statErr := os.Stat(path)
+		if replaced := statErr == nil && (err != nil || !os.SameFile(before, now)); replaced != (f.Name() == l.dir) {
+			t.Errorf("at the sync of %s the state is replaced: %v", f.Name(), replaced)
+		}
+		return f.Sync()
+	}
+	lease := acquire(t, l, "k", time.Minute)
+	for _, change := range []func() error{
+		func() error { _, err := l.Renew(t.Context(), lease, time.Hour); return err },
+		func() error { return l.Raise(t.Context(), "k", lease.Token+5) },
+		func() error { return l.Release(t.Context(), lease) },
+	} {
+		before, err = os.Stat(path)
+		if changeErr := change(); changeErr != nil {
+			t.Fatal(changeErr)
+		}
+	}
+	if len(synced) != 8 {
+		t.Errorf("%d syncs in 4 changes: %q", len(synced), synced)
+	}
+}
+
 // A lease whose writing failed after the new state was in place is given back.
 func TestAcquireIsUndone(t *testing.T) {
 	l := open(t, t.TempDir(), nil)
 	broken := errors.New("broken disk")
 	failures := 1
-	l.syncDir = func(dir string) error {
-		if failures--; failures >= 0 {
-			return broken
+	l.sync = func(f *os.File) error {
+		if f.Name() == l.dir {
+			if failures--; failures >= 0 {
+				return broken
+			}
 		}
-		return syncDir(dir)
+		return f.Sync()
 	}
 	if _, err := l.Acquire(t.Context(), "k", time.Minute); !errors.Is(err, locker.ErrUnavailable) || !errors.Is(err, broken) {
 		t.Fatalf("got %v, want ErrUnavailable and its cause", err)
@@ -95,13 +128,13 @@ func TestAcquireIsUndone(t *testing.T) {
 	}
 }
 
-// A lease that ended before it could be returned is not returned, and not left behind
-// (node-redlock#296 returned it with a validity of -202 ms).
+// A lease that ended before it could be returned is not returned (node-redlock#296 returned
+// it, with a validity of -202 ms).
 func TestWritingTakesLongerThanTheTTL(t *testing.T) {
 	l := open(t, t.TempDir(), nil)
-	l.syncDir = func(dir string) error {
+	l.sync = func(f *os.File) error {
 		time.Sleep(locker.MinTTL)
-		return syncDir(dir)
+		return f.Sync()
 	}
 	lease, err := l.Acquire(t.Context(), "k", locker.MinTTL)
 	if !errors.Is(err, locker.ErrUnavailable) || !strings.Contains(err.Error(), "10ms") {
@@ -109,43 +142,47 @@ func TestWritingTakesLongerThanTheTTL(t *testing.T) {
 	}
 }
 
-// Whoever locks a lock file that was deleted meanwhile is not alone, and must look again.
+// Whoever locks a lock file that was deleted or replaced since it was opened is not alone.
 func TestDeletedLockFile(t *testing.T) {
-	l := open(t, t.TempDir(), nil)
-	s := l.shardOf("k")
-	f, err := s.lock(t.Context(), time.Minute)
-	if err != nil {
-		t.Fatal(err)
+	s := open(t, t.TempDir(), nil).shardOf("k")
+	for what, c := range map[string]struct {
+		change func() error
+		want   bool
+	}{
+		"as it was": {func() error { return nil }, true},
+		"deleted":   {func() error { return os.Remove(s.lockFile()) }, false},
+		"replaced": {func() error {
+			return errors.Join(os.WriteFile(s.path+".new", nil, 0o600), os.Rename(s.path+".new", s.lockFile()))
+		}, false},
+	} {
+		f, err := os.OpenFile(s.lockFile(), os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.change(); err != nil {
+			t.Fatal(err)
+		}
+		if claimed, err := s.claim(f); claimed != c.want || err != nil {
+			t.Errorf("%s: %v, %v, want %v", what, claimed, err, c.want)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
 	}
-	if same, err := isAt(f, s.lockFile()); !same || err != nil {
-		t.Fatal(same, err)
-	}
-	if err := os.Remove(s.lockFile()); err != nil {
-		t.Fatal(err)
-	}
-	if same, err := isAt(f, s.lockFile()); same || err != nil {
-		t.Errorf("a deleted file: %v, %v", same, err)
-	}
-	if err := os.WriteFile(s.lockFile(), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if same, err := isAt(f, s.lockFile()); same || err != nil {
-		t.Errorf("a replaced file: %v, %v", same, err)
-	}
-	if err := s.unlock(f, false); err != nil {
-		t.Error(err)
-	}
-	release(t, l, acquire(t, l, "k", time.Minute))
 }
 
-// A directory that is deleted under a running process is an error, not a crash.
+// A directory that is gone says nothing of the locks that were in it.
 func TestDeletedDirectory(t *testing.T) {
 	l := open(t, t.TempDir(), nil)
 	lease := acquire(t, l, "k", time.Minute)
 	if err := os.RemoveAll(filepath.Dir(l.dir)); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Release(t.Context(), lease); !errors.Is(err, locker.ErrUnavailable) || !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("got %v, want ErrUnavailable and its cause", err)
+	_, fenceErr := l.FenceToken(t.Context(), lease)
+	_, acquireErr := l.Acquire(t.Context(), "k", time.Minute)
+	for _, err := range []error{l.Release(t.Context(), lease), fenceErr, acquireErr} {
+		if !errors.Is(err, locker.ErrUnavailable) || !errors.Is(err, os.ErrNotExist) || errors.Is(err, locker.ErrNotHeld) {
+			t.Errorf("got %v, want ErrUnavailable and its cause", err)
+		}
 	}
 }

@@ -42,7 +42,7 @@ type Locker struct {
 	timeout time.Duration
 	clock   func() moment
 	gates   [shards]chan struct{} // each held by the goroutine that may try the flock
-	syncDir func(string) error
+	sync    func(*os.File) error
 	watch   watcher
 }
 
@@ -84,7 +84,7 @@ func New(dir string, opts *Options) (*Locker, error) {
 	if err != nil {
 		return nil, fail("open", "", unavailable(err))
 	}
-	l := &Locker{dir: filepath.Join(dir, namespaceDir(o.Namespace)), timeout: o.Timeout, clock: clock, syncDir: syncDir}
+	l := &Locker{dir: filepath.Join(dir, namespaceDir(o.Namespace)), timeout: o.Timeout, clock: clock, sync: (*os.File).Sync}
 	for i := range l.gates {
 		l.gates[i] = make(chan struct{}, 1)
 	}
@@ -137,7 +137,7 @@ func makeDir(dir string) error {
 	if err != nil {
 		return err
 	}
-	return syncDir(parent)
+	return syncDir(parent, (*os.File).Sync)
 }
 
 // checkWritable proves that files can be made in dir.

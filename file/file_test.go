@@ -130,7 +130,7 @@ func TestNamespaces(t *testing.T) {
 // (redisson#6510 leaked a record per key; litestream deleted the record, and the tokens with it).
 func TestManyKeys(t *testing.T) {
 	l := open(t, t.TempDir(), nil)
-	l.syncDir = func(string) error { return nil }
+	l.sync = func(*os.File) error { return nil }
 	st := &state{Grants: map[string]grant{}}
 	for i := range 5000 {
 		st.Grants[fmt.Sprint(i)] = newGrant("h.1.x", 1, time.Minute, moment{"another boot", 0, noon.Add(-365 * 24 * time.Hour)})

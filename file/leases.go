@@ -76,6 +76,9 @@ func (l *Locker) Acquire(ctx context.Context, key string, ttl time.Duration) (lo
 	if err == nil && lease.Remaining() == 0 {
 		err = unavailable(fmt.Errorf("writing took longer than the TTL of %s", ttl))
 	}
+	if err == nil && ctx.Err() != nil {
+		err = unavailable(context.Cause(ctx)) // the caller went away while it was written
+	}
 	if err != nil && lease.Token != 0 {
 		err = l.undo(ctx, lease, err)
 	}

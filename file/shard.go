@@ -16,13 +16,13 @@ const shards = 256
 
 // shard is one of them.
 type shard struct {
-	gate    chan struct{}
-	path    string // without an extension
-	syncDir func(string) error
+	gate chan struct{}
+	path string // without an extension
+	sync func(*os.File) error
 }
 
 func (l *Locker) shard(n int) shard {
-	return shard{l.gates[n], filepath.Join(l.dir, fmt.Sprintf("%02x", n)), l.syncDir}
+	return shard{l.gates[n], filepath.Join(l.dir, fmt.Sprintf("%02x", n)), l.sync}
 }
 
 func (l *Locker) shardOf(key string) shard {
@@ -37,7 +37,11 @@ func (s shard) stateFile() string { return s.path + ".state" }
 func (s shard) read() (*state, error) {
 	b, err := os.ReadFile(s.stateFile())
 	if errors.Is(err, os.ErrNotExist) {
-		return &state{Grants: make(map[string]grant)}, nil
+		// Nothing was granted yet, unless the directory is gone: a file system that is
+		// not mounted any more does not mean that a lease is over.
+		if _, err = os.Stat(filepath.Dir(s.path)); err == nil {
+			return &state{Grants: make(map[string]grant)}, nil
+		}
 	}
 	if err != nil {
 		return nil, unavailable(err)
@@ -58,36 +62,36 @@ func (s shard) write(st *state) error {
 		return unavailable(err)
 	}
 	next := s.path + ".next" // one name for all, so that crashes leave one file at most
-	if err := writeFile(next, b); err != nil {
+	if err := writeFile(next, b, s.sync); err != nil {
 		return unavailable(errors.Join(err, os.Remove(next)))
 	}
 	if err := os.Rename(next, s.stateFile()); err != nil {
 		return unavailable(errors.Join(err, os.Remove(next)))
 	}
-	if err := s.syncDir(filepath.Dir(s.path)); err != nil {
+	if err := syncDir(filepath.Dir(s.path), s.sync); err != nil {
 		return unavailable(err)
 	}
 	return nil
 }
 
-func writeFile(path string, b []byte) error {
+func writeFile(path string, b []byte, sync func(*os.File) error) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(b)
 	if err == nil {
-		err = f.Sync()
+		err = sync(f)
 	}
 	return errors.Join(err, f.Close())
 }
 
-func syncDir(path string) error {
+func syncDir(path string, sync func(*os.File) error) error {
 	d, err := os.Open(path)
 	if err != nil {
 		return err
 	}
-	return errors.Join(d.Sync(), d.Close())
+	return errors.Join(sync(d), d.Close())
 }
 
 // errBusy is the cause of a context whose time for getting the lock file ran out.
@@ -146,14 +150,21 @@ func (s shard) tryFlock() (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	locked, err := flock(f)
-	if locked {
-		// A file deleted by others before it was locked excludes nobody.
-		if locked, err = isAt(f, s.lockFile()); locked {
-			return f, nil
-		}
+	locked, err := s.claim(f)
+	if !locked {
+		return nil, errors.Join(err, f.Close())
 	}
-	return nil, errors.Join(err, f.Close())
+	return f, nil
+}
+
+// claim locks f, the lock file as it was opened. It returns false if another has it
+// locked, or if it was deleted meanwhile, by others: then it excludes nobody.
+func (s shard) claim(f *os.File) (bool, error) {
+	locked, err := flock(f)
+	if !locked {
+		return false, err
+	}
+	return isAt(f, s.lockFile())
 }
 
 func isAt(f *os.File, path string) (bool, error) {
