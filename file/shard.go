@@ -35,16 +35,12 @@ func (s shard) stateFile() string { return s.path + ".state" }
 // read returns the state as it is. It needs no lock, since a state is replaced as a
 // whole.
 func (s shard) read() (*state, error) {
-	b, err := os.ReadFile(s.stateFile())
-	if errors.Is(err, os.ErrNotExist) {
-		// Nothing was granted yet, unless the directory is gone: a file system that is
-		// not mounted any more does not mean that a lease is over.
-		if _, err = os.Stat(filepath.Dir(s.path)); err == nil {
-			return &state{Grants: make(map[string]grant)}, nil
-		}
-	}
+	b, err := s.readFile()
 	if err != nil {
 		return nil, unavailable(err)
+	}
+	if b == nil {
+		return &state{Grants: make(map[string]grant)}, nil
 	}
 	st, err := decode(b)
 	if err != nil {
@@ -52,6 +48,25 @@ func (s shard) read() (*state, error) {
 			"stop the programs that may, then delete it", s.stateFile(), err))
 	}
 	return st, nil
+}
+
+// readFile returns the content of the state file, or nil if there is none yet. If its
+// directory is gone that is an error: a file system that is not mounted any more does not
+// mean that no lock is held. So the file must be missing in a directory that was opened.
+func (s shard) readFile() ([]byte, error) {
+	b, err := os.ReadFile(s.stateFile())
+	if !errors.Is(err, os.ErrNotExist) {
+		return b, err
+	}
+	dir, err := os.OpenRoot(filepath.Dir(s.path))
+	if err != nil {
+		return nil, err
+	}
+	b, err = dir.ReadFile(filepath.Base(s.stateFile()))
+	if errors.Is(err, os.ErrNotExist) {
+		b, err = nil, nil
+	}
+	return b, errors.Join(err, dir.Close())
 }
 
 // write replaces the state. The shard must be locked. After an error the state is
