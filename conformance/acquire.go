@@ -158,19 +158,3 @@ var acquireCases = []Case{
 			}
 		}),
 }
-
-// plausible checks what the backend says of the time that a lease has left.
-func (e *Env) plausible(remaining time.Duration, lease locker.Lease) {
-	left := lease.Remaining() // read after the backend's answer, so no longer than it was then
-	if most := lease.TTL + e.backend.Grace; remaining < left || remaining > most {
-		fail(fmt.Sprintf("a time left from %s to %s", left, most), "%s", remaining)
-	}
-}
-
-// drifts checks the deadline of a lease that was granted or renewed just now.
-func (e *Env) drifts(lease locker.Lease) {
-	most := lease.TTL - lease.TTL/100 - 2*time.Millisecond
-	if left := lease.Remaining(); left > most {
-		fail(fmt.Sprintf("at most %s left of a TTL of %s", most, lease.TTL), "%s", left)
-	}
-}

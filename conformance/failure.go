@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strings"
 )
 
@@ -39,15 +40,15 @@ func fail(want, got string, args ...any) {
 // skip ends the case as not applicable.
 func skip(reason string) { panic(stop{&notApplicable{reason}}) }
 
-// where returns the place of the innermost call in a case, outside the helpers.
+// where returns the place in the case that the failure came from. Cases stand in files
+// of their own; what they share stands in steps*.go.
 func where() string {
 	pcs := make([]uintptr, 32)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
 	for {
 		frame, more := frames.Next()
-		switch name := filepath.Base(frame.File); name {
-		case "failure.go", "env.go", "steps.go", "waiting.go":
-		default:
+		name := filepath.Base(frame.File)
+		if name != "failure.go" && name != "env.go" && !strings.HasPrefix(name, "steps") {
 			return fmt.Sprintf("conformance/%s:%d", name, frame.Line)
 		}
 		if !more {
@@ -56,7 +57,8 @@ func where() string {
 	}
 }
 
-// catch turns the stop that fn ended with into its error.
+// catch turns the stop that fn ended with into its error, and any other panic into a
+// failure: a backend that panics fails one case, and the others still run.
 func catch(fn func()) (err error) {
 	defer func() {
 		switch r := recover().(type) {
@@ -64,7 +66,7 @@ func catch(fn func()) (err error) {
 		case stop:
 			err = r.err
 		default:
-			panic(r)
+			err = &Failure{Want: "no panic", Got: fmt.Sprintf("panic: %v\n%s", r, debug.Stack()), Where: "see the stack"}
 		}
 	}()
 	fn()

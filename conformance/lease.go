@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/locker-go/locker"
 )
@@ -56,17 +55,4 @@ var leaseCases = []Case{
 			e.release(ctx, b, lease)
 			e.free(ctx, b, lease.Key)
 		}),
-}
-
-// throughJSON returns what another process would make of a lease.
-func (e *Env) throughJSON(lease locker.Lease) locker.Lease {
-	b, err := json.Marshal(lease)
-	if err != nil {
-		fail("a lease in JSON", "%s", show(err))
-	}
-	var moved locker.Lease
-	if err := json.Unmarshal(b, &moved); err != nil {
-		fail("the lease from JSON", "%s", show(err))
-	}
-	return moved
 }

@@ -1,6 +1,8 @@
 package conformance
 
 import (
+	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -56,6 +58,17 @@ func (i *increments) add(client int, from int, began int64) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.ops = append(i.ops, porcupine.Operation{ClientId: client, Call: began, Output: from, Return: i.now()})
+}
+
+// String lists the increments.
+func (i *increments) String() string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	var b strings.Builder
+	for _, op := range i.ops {
+		fmt.Fprintf(&b, "; client %d read %v and wrote one more, from moment %d to %d", op.ClientId, op.Output, op.Call, op.Return)
+	}
+	return strings.TrimPrefix(b.String(), "; ")
 }
 
 // check returns whether the increments can have happened one after the other.

@@ -3,7 +3,6 @@ package conformance
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/locker-go/locker"
 )
@@ -198,50 +197,4 @@ var renewCases = []Case{
 			e.stands(ctx, a, lease)
 			e.renew(ctx, a, lease, e.long)
 		}),
-}
-
-// unchanged checks the lease that Renew returned with an error.
-func (e *Env) unchanged(lease, same locker.Lease) {
-	if same.Key != lease.Key || same.Holder != lease.Holder || same.Token != lease.Token || same.TTL != lease.TTL || !same.Deadline.Equal(lease.Deadline) {
-		fail("with an error the lease as it was: "+lease.String(), "%s", same)
-	}
-}
-
-// forge tries a call with false versions of a lease, and checks that it stands.
-func (e *Env) forge(ctx context.Context, versions func(locker.Lease) []locker.Lease, call func(locker.Locker, locker.Lease) error) {
-	a := e.open(ctx)
-	lease := e.acquire(ctx, a, e.key(), e.long)
-	for i, forged := range versions(lease) {
-		e.refuse(fmt.Sprintf("the call with forged lease %d, %s", i, forged), call(a, forged), locker.ErrNotHeld)
-		e.stands(ctx, a, lease)
-		e.held(ctx, a, lease.Key)
-	}
-}
-
-// otherHolders returns lease with other holders. redislock compared holders by their
-// beginning, so that "owner-12" could take over a lock of "owner-123".
-func otherHolders(lease locker.Lease) []locker.Lease {
-	var all []locker.Lease
-	for _, holder := range []string{
-		locker.NewHolder(),
-		lease.Holder[:len(lease.Holder)-1],
-		lease.Holder + "A",
-		lease.Holder[:len(lease.Holder)/2],
-	} {
-		forged := lease
-		forged.Holder = holder
-		all = append(all, forged)
-	}
-	return all
-}
-
-// otherTokens returns lease with other tokens.
-func otherTokens(lease locker.Lease) []locker.Lease {
-	var all []locker.Lease
-	for _, token := range []locker.Token{lease.Token + 1, lease.Token - 1, lease.Token / 10, locker.Token(time.Now().Add(time.Hour).UnixMicro())} {
-		forged := lease
-		forged.Token = token
-		all = append(all, forged)
-	}
-	return all
 }

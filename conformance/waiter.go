@@ -58,17 +58,18 @@ var waiterCases = []Case{
 		func(ctx context.Context, e *Env) {
 			lease := e.acquire(ctx, e.open(ctx), e.key(), e.long)
 			b := e.open(ctx)
-			brief, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
-			defer cancel()
-			e.wait(brief, b, lease.Key).refused(locker.ErrHeld, context.DeadlineExceeded)
-
-			why := errors.New("no longer wanted")
-			cancelled, cancelCause := context.WithCancelCause(ctx)
-			defer cancelCause(nil)
-			w := e.wait(cancelled, b, lease.Key)
-			e.settle(ctx)
-			cancelCause(why)
-			w.refused(locker.ErrHeld, context.Canceled)
+			e.knowsHolder(ctx, func(given context.Context, after time.Duration) *waiter {
+				brief, cancel := context.WithTimeout(given, after)
+				e.atEnd(func() error { cancel(); return nil })
+				return e.wait(brief, b, lease.Key)
+			}).refused(locker.ErrHeld, context.DeadlineExceeded)
+			e.knowsHolder(ctx, func(given context.Context, after time.Duration) *waiter {
+				cancelled, cancel := context.WithCancelCause(given)
+				w := e.wait(cancelled, b, lease.Key)
+				pause(ctx, after, "a waiter")
+				cancel(errors.New("no longer wanted"))
+				return w
+			}).refused(locker.ErrHeld, context.Canceled)
 		}),
 	must("Waiter/context ended before", "A wait with a context that has ended fails with its error, and takes nothing.",
 		func(ctx context.Context, e *Env) {
@@ -167,12 +168,4 @@ var waiterCases = []Case{
 				fail(fmt.Sprintf("at most %d requests in %s", most, took), "%d", sent)
 			}
 		})),
-}
-
-func (e *Env) requests(ctx context.Context) int64 {
-	n, err := e.backend.Faults.Requests(ctx)
-	if err != nil {
-		fail("a count of requests", "Requests: %s", show(err))
-	}
-	return n
 }

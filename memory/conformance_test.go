@@ -29,7 +29,9 @@ func TestConformance(t *testing.T) { conformance.Run(t, backend()) }
 func TestConformanceInBubbles(t *testing.T) {
 	for _, c := range conformance.Cases() {
 		t.Run(c.Name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { backend().Run(t.Context(), c).Report(t) })
+			var result conformance.Result
+			synctest.Test(t, func(t *testing.T) { result = backend().Run(t.Context(), c) })
+			result.Report(t)
 		})
 	}
 }

@@ -89,3 +89,16 @@ func (w *waiter) refused(reasons ...error) {
 		}
 	}
 }
+
+// knowsHolder returns a wait that has ended by its context, which lasted long enough
+// for one answer of the backend at least: without one nobody knows that the lock is
+// held.
+func (e *Env) knowsHolder(ctx context.Context, begin func(ctx context.Context, after time.Duration) *waiter) *waiter {
+	for after := 50 * time.Millisecond; ; after *= 4 {
+		w := begin(ctx, after)
+		w.end(after + patience)
+		if errors.Is(w.err, locker.ErrHeld) || after > patience/2 {
+			return w
+		}
+	}
+}
