@@ -269,6 +269,24 @@ func TestFailedAcquireEndsTheTurn(t *testing.T) {
 	mustUnlock(t, tryLock(t, c))
 }
 
+// Nothing of an attempt stays behind in a context that lives as long as the process.
+func TestContextOfAnAttemptEndsWithIt(t *testing.T) {
+	f := newFake()
+	var attempt context.Context
+	f.acquire = func(ctx context.Context, key string, ttl time.Duration) (locker.Lease, error) {
+		attempt = ctx
+		return f.Locker.Acquire(ctx, key, ttl)
+	}
+	h := mustLock(t, newClient(t, f, nil), key)
+	if attempt.Err() == nil {
+		t.Error("the context of the attempt goes on after it")
+	}
+	if h.Context().Err() != nil {
+		t.Error("the context of the hold ended with the attempt")
+	}
+	mustUnlock(t, h)
+}
+
 func TestLocker(t *testing.T) {
 	l := memory.New(nil)
 	if got := newClient(t, l, nil).Locker(); got != locker.Locker(l) {

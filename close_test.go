@@ -59,6 +59,19 @@ func TestCloseReleasesAllThatIsHeld(t *testing.T) {
 	})
 }
 
+// What somebody else ended needs no release, and is no failure of Close.
+func TestCloseWithAHoldThatIsGone(t *testing.T) {
+	f := newFake()
+	c := locker.New(f, nil)
+	h := mustLock(t, c, key)
+	if err := f.Locker.Release(t.Context(), h.Lease()); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+}
+
 func TestCloseEndsWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := new(memory.Store)
@@ -179,20 +192,20 @@ func TestClientThatHoldsNothingHasNoGoroutine(t *testing.T) {
 		for range 3 {
 			h := mustLock(t, c, key)
 			time.Sleep(time.Minute)
-			if n := goroutines(); n != 1 {
+			if n := goroutines("run"); n != 1 {
 				t.Errorf("%d goroutines of the client while it holds a lock, want the scheduler", n)
 			}
 			mustUnlock(t, h)
 			time.Sleep(2 * time.Second)
-			if n := goroutines(); n != 0 {
+			if n := goroutines("run"); n != 0 {
 				t.Errorf("%d goroutines of the client while it holds nothing", n)
 			}
 		}
 	})
 }
 
-// goroutines returns how many goroutines clients have.
-func goroutines() int {
+// goroutines returns how many goroutines run the method of a client's scheduler.
+func goroutines(method string) int {
 	stacks := make([]byte, 1<<20)
-	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "locker.(*renewals).run(")
+	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "locker.(*renewals)."+method+"(")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -374,6 +375,58 @@ func TestShortTTL(t *testing.T) {
 		}
 		mustUnlock(t, h)
 	})
+}
+
+// While a renewal is in flight, no other of the same hold waits behind it.
+func TestOneRenewalPerHoldAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.renew = func(ctx context.Context, lease locker.Lease, _ time.Duration) (locker.Lease, error) {
+			return lease, stall(ctx)
+		}
+		h := mustLock(t, newClient(t, f, nil), key)
+		for !isLost(h) {
+			if n := goroutines("work"); n > 1 {
+				t.Fatalf("%d workers for one hold", n)
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+// A retry is sent when it is due, although the scheduler sleeps towards something
+// that is due later.
+func TestRetriesAreInTime(t *testing.T) {
+	for name, ttl := range map[string]time.Duration{"short TTL": time.Second, "long TTL": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFake()
+				n := 0
+				f.renew = func(ctx context.Context, lease locker.Lease, ttl time.Duration) (locker.Lease, error) {
+					if lease.Key != key {
+						return f.Locker.Renew(ctx, lease, ttl)
+					}
+					if n++; n%2 == 1 {
+						return lease, stall(ctx)
+					}
+					if left := lease.Remaining(); left < ttl/8 {
+						t.Errorf("%s were left at the second attempt", left)
+					}
+					return f.Locker.Renew(ctx, lease, ttl)
+				}
+				c := newClient(t, f, &locker.Options{TTL: ttl})
+				h := mustLock(t, c, key)
+				for i := range 5 {
+					time.Sleep(ttl / 20)
+					mustLock(t, c, strconv.Itoa(i))
+				}
+				time.Sleep(50 * ttl)
+				if isLost(h) {
+					t.Errorf("lost: %v", context.Cause(h.Context()))
+				}
+			})
+		})
+	}
 }
 
 // A failing backend is asked again soon, but not in a busy loop.

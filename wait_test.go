@@ -154,6 +154,21 @@ func TestWaitThatEndsTellsBothReasons(t *testing.T) {
 	t.Run("during an attempt", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		n := 0
+		_, err := locker.Wait(ctx, nil, func(context.Context) (locker.Lease, error) {
+			if n++; n == 1 {
+				return locker.Lease{}, heldBy(unknown)
+			}
+			cancel()
+			return locker.Lease{}, heldBy(ours)
+		})
+		wantErr(t, err, locker.ErrHeld, context.Canceled)
+		if held, ok := errors.AsType[*locker.HeldError](err); !ok || held.Token != ours.Token {
+			t.Errorf("%v does not tell who held the lock last", err)
+		}
+	})
+	t.Run("during an attempt that fails", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		n := 0
 		_, err := locker.Wait(ctx, nil, func(ctx context.Context) (locker.Lease, error) {
 			if n++; n == 1 {
 				return locker.Lease{}, heldBy(ours)
