@@ -28,7 +28,8 @@ type Options struct {
 	Logger *slog.Logger
 
 	// OnEvent is called, from any goroutine, when something worth counting or
-	// alerting on happens. It must return quickly, and must not call Close.
+	// alerting on happens. It must return quickly, and must neither
+	// panic nor call Close.
 	OnEvent func(Event)
 
 	// CloseLocker makes Close also close the Locker, if that has a Close method.
@@ -107,8 +108,8 @@ func (c *Client) TryDo(ctx context.Context, key string, fn func(ctx context.Cont
 
 // Lock waits for the lock of key and returns the hold of it, which is renewed
 // until it is unlocked, or until ctx ends: then renewal stops, and unless it is
-// unlocked before, the hold is lost at its deadline. So ctx must live as long as the hold;
-// bound the waiting by Options.Wait instead.
+// unlocked before, the hold is lost at its deadline. So ctx must live as long as
+// the hold; bound the waiting by Options.Wait instead.
 func (c *Client) Lock(ctx context.Context, key string) (*Hold, error) { return c.lock(ctx, key, true) }
 
 // TryLock is Lock without waiting: if the lock is held it returns ErrHeld at once.
