@@ -100,7 +100,6 @@ func connector(p *params.Params, u *url.URL, user, password string, limit time.D
 		DialTimeout:           limit,
 		DialerRetries:         1,
 		ContextTimeoutEnabled: true,
-		ClientName:            "locker",
 		DisableIndentity:      true,
 	}
 	secure := u.Scheme == "rediss"

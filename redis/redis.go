@@ -226,7 +226,7 @@ func (l *Locker) acquire(ctx context.Context, key string, keys redisnode.Keys, t
 // undo makes sure that an attempt of which the outcome is unknown takes nothing. It
 // returns an error only if it cannot be sure.
 func (l *Locker) undo(ctx context.Context, g redisnode.Grant, ttl time.Duration, cause error) error {
-	if neverSent(cause) {
+	if refused(cause) || neverSent(cause) {
 		return nil
 	}
 	ctx = context.WithoutCancel(ctx) // the request has a limit of its own
@@ -234,6 +234,13 @@ func (l *Locker) undo(ctx context.Context, g redisnode.Grant, ttl time.Duration,
 		return fmt.Errorf("%w; the lock may have been taken all the same, and then frees itself after %s, since undoing failed too: %w", cause, ttl, err)
 	}
 	return nil
+}
+
+// refused says whether the server answered a request with an error. A script that
+// fails has not taken the lock: that is the last thing it does.
+func refused(err error) bool {
+	_, ok := errors.AsType[redis.Error](err)
+	return ok
 }
 
 // neverSent says whether a request that failed had not left this process.
@@ -245,7 +252,7 @@ func neverSent(err error) bool {
 // connectionLost says whether a request failed with its connection, so that it may
 // succeed on another one: as when the server was restarted.
 func connectionLost(err error) bool {
-	if _, ok := errors.AsType[redis.Error](err); ok {
+	if refused(err) {
 		return false
 	}
 	if t, ok := errors.AsType[net.Error](err); ok {

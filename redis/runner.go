@@ -72,8 +72,16 @@ func heeding(c *redis.Client, limit time.Duration) *redis.Client {
 // Run sends a command once. Where a cluster is moving the key's slot it asks again,
 // as the server said, until the limit.
 func (r *runner) Run(ctx context.Context, cmd *redis.Cmd, key string, durable bool) error {
-	ctx, cancel := context.WithTimeout(ctx, r.limit)
+	limited, cancel := context.WithTimeout(ctx, r.limit)
 	defer cancel()
+	err := r.send(limited, cmd, key, durable)
+	if deadline, _ := limited.Deadline(); err != nil && ctx.Err() == nil && !time.Now().Before(deadline) {
+		return fmt.Errorf("no answer within %s: %w: %w", r.limit, context.DeadlineExceeded, err)
+	}
+	return err
+}
+
+func (r *runner) send(ctx context.Context, cmd *redis.Cmd, key string, durable bool) error {
 	if r.replicas == 0 || !durable {
 		return r.settle(ctx, cmd, func(ctx context.Context) error { return r.process(ctx, r.client, cmd) })
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -78,7 +79,7 @@ type Proxy struct {
 	requests []string
 	delay    time.Duration
 	stalled  chan struct{}            // closed when it ends; nil if it is not
-	lose     map[string]int           // how many replies, by the request's name
+	lose     [][]string               // the next request with one of the names, for each entry
 	hold     map[string]chan struct{} // closed to deliver, by the request's name
 }
 
@@ -94,7 +95,7 @@ func NewProxy(t testing.TB, target string, framing Framing) *Proxy {
 	t.Helper()
 	p := &Proxy{
 		t: t, target: target, framing: framing, closed: make(chan struct{}),
-		links: make(map[*link]struct{}), lose: make(map[string]int), hold: make(map[string]chan struct{}),
+		links: make(map[*link]struct{}), hold: make(map[string]chan struct{}),
 	}
 	p.listen("127.0.0.1:0")
 	t.Cleanup(func() {
@@ -157,12 +158,12 @@ func (p *Proxy) Stall() (resume func()) {
 	})
 }
 
-// LoseReply lets the next request of that name reach the server, and breaks the
-// connection instead of passing on the reply.
-func (p *Proxy) LoseReply(name string) {
+// LoseReply lets the next request with one of the names reach the server, and
+// breaks the connection instead of passing on the reply.
+func (p *Proxy) LoseReply(names ...string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.lose[name]++
+	p.lose = append(p.lose, names)
 }
 
 // HoldRequest withholds the next request of that name, until deliver is called: also
@@ -249,12 +250,12 @@ func (p *Proxy) forward(l *link) error {
 		p.requests = append(p.requests, name)
 		delay, stalled, held := p.delay, p.stalled, p.hold[name]
 		delete(p.hold, name)
-		lose := p.lose[name] > 0
-		if lose {
-			p.lose[name]--
+		lose := slices.IndexFunc(p.lose, func(names []string) bool { return slices.Contains(names, name) })
+		if lose >= 0 {
+			p.lose = slices.Delete(p.lose, lose, lose+1)
 		}
 		p.mu.Unlock()
-		if lose {
+		if lose >= 0 {
 			l.mu.Lock()
 			l.loseReply = true
 			l.mu.Unlock()

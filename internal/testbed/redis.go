@@ -104,6 +104,32 @@ func RedisTLS(t testing.TB, certs *Certificates, mutual bool) *Server {
 	return Start(t, spec)
 }
 
+// RedisLoading starts a copy of a server that has saved its data, which is still
+// loading them when it returns, 5 ms a key.
+func RedisLoading(t testing.TB, of *Server) *Server {
+	t.Helper()
+	spec := redisSpec(t, "--key-load-delay", "5000", "--loading-process-events-interval-bytes", "1024")
+	plain := spec.Args
+	spec.Args = func(port int, dir string) []string {
+		if err := os.CopyFS(dir, os.DirFS(of.dir)); err != nil {
+			t.Errorf("copy the data: %v", err)
+		}
+		return plain(port, dir)
+	}
+	serves := spec.Ready
+	spec.Ready = func(ctx context.Context, addr string) error {
+		err := serves(ctx, addr)
+		if redis.HasErrorPrefix(err, "LOADING") {
+			return nil
+		}
+		if err == nil {
+			t.Error("the server has loaded its data already")
+		}
+		return err
+	}
+	return Start(t, spec)
+}
+
 // Sentinels is a master with a replica, and three Sentinels that watch them.
 type Sentinels struct {
 	Name      string
