@@ -42,7 +42,7 @@ func rounds(n int, fns ...func()) []time.Duration {
 // goroutine and by 64. x-bare is the ratio of the medians.
 func BenchmarkPair(b *testing.B) {
 	server := testbed.Redis(b)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr(), DisableIndentity: true, PoolSize: 64})
+	client := redis.NewClient(&redis.Options{Addr: server.Addr(), DisableIdentity: true, PoolSize: 64})
 	defer client.Close()
 	l := on(b, client, nil)
 	ctx := b.Context()

@@ -89,7 +89,7 @@ func TestFailoverThatForgets(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "the replica has the release", func() bool { return r.Exists(t.Context(), "locker:k").Val() == 0 })
-	if err := r.SlaveOf(t.Context(), "NO", "ONE").Err(); err != nil { // what the master does now is forgotten
+	if err := r.ReplicaOf(t.Context(), "NO", "ONE").Err(); err != nil { // what the master does now is forgotten
 		t.Fatal(err)
 	}
 	forgotten := mustAcquire(t, old, "k")

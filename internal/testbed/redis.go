@@ -41,7 +41,7 @@ func answersPing(config *tls.Config) func(context.Context, string) error {
 			return err
 		}
 		_ = probe.Close()
-		c := redis.NewClient(&redis.Options{Addr: addr, TLSConfig: config, DialerRetries: 1, MaxRetries: -1, DisableIndentity: true, Protocol: 2})
+		c := redis.NewClient(&redis.Options{Addr: addr, TLSConfig: config, DialerRetries: 1, MaxRetries: -1, DisableIdentity: true, Protocol: 2})
 		defer c.Close()
 		err = c.Ping(ctx).Err()
 		for _, wants := range []string{"NOAUTH", "NOPERM", "WRONGPASS"} {
@@ -77,7 +77,7 @@ func awaitReplica(t testing.TB, s *Server) {
 
 // infoHas returns nil if a section of INFO has a line.
 func infoHas(ctx context.Context, addr, section, line string) error {
-	c := redis.NewClient(&redis.Options{Addr: addr, DisableIndentity: true})
+	c := redis.NewClient(&redis.Options{Addr: addr, DisableIdentity: true})
 	defer c.Close()
 	info, err := c.Info(ctx, section).Result()
 	if err == nil && !strings.Contains(info, line+"\r\n") {
@@ -172,7 +172,7 @@ func RedisSentinel(t testing.TB) *Sentinels {
 	}
 	for _, s := range g.Sentinels {
 		until(t, s.String()+" knows the others and the replica", func(ctx context.Context) error {
-			c := redis.NewSentinelClient(&redis.Options{Addr: s.Addr(), DisableIndentity: true})
+			c := redis.NewSentinelClient(&redis.Options{Addr: s.Addr(), DisableIdentity: true})
 			defer c.Close()
 			m, err := c.Master(ctx, g.Name).Result()
 			if err == nil && (m["num-other-sentinels"] != "2" || m["num-slaves"] != "1") {
@@ -204,7 +204,7 @@ func RedisCluster(t testing.TB, args ...string) []*Server {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	for i, s := range servers {
-		c := redis.NewClient(&redis.Options{Addr: s.Addr(), DisableIndentity: true})
+		c := redis.NewClient(&redis.Options{Addr: s.Addr(), DisableIdentity: true})
 		defer c.Close()
 		commands := [][]any{
 			{"cluster", "set-config-epoch", i + 1},
@@ -219,13 +219,13 @@ func RedisCluster(t testing.TB, args ...string) []*Server {
 	}
 	for _, s := range servers {
 		until(t, s.String()+" sees the whole cluster", func(ctx context.Context) error {
-			c := redis.NewClient(&redis.Options{Addr: s.Addr(), DisableIndentity: true})
+			c := redis.NewClient(&redis.Options{Addr: s.Addr(), DisableIdentity: true})
 			defer c.Close()
 			info, err := c.ClusterInfo(ctx).Result()
 			if err != nil {
 				return err
 			}
-			ranges, err := c.ClusterSlots(ctx).Result()
+			ranges, err := c.Do(ctx, "cluster", "slots").Slice()
 			if err == nil && (!strings.Contains(info, "cluster_state:ok") || len(ranges) != n) {
 				err = fmt.Errorf("%d slot ranges; %s", len(ranges), strings.ReplaceAll(info, "\r\n", " "))
 			}

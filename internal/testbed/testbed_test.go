@@ -27,7 +27,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func connect(t *testing.T, addr string) *redis.Client {
 	t.Helper()
-	c := redis.NewClient(&redis.Options{Addr: addr, DisableIndentity: true, MaxRetries: -1, DialerRetries: 1, PoolSize: 1, ReadTimeout: 5 * time.Second})
+	c := redis.NewClient(&redis.Options{Addr: addr, DisableIdentity: true, MaxRetries: -1, DialerRetries: 1, PoolSize: 1, ReadTimeout: 5 * time.Second})
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
