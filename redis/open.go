@@ -100,7 +100,7 @@ func connector(p *params.Params, u *url.URL, user, password string, limit time.D
 		DialTimeout:           limit,
 		DialerRetries:         1,
 		ContextTimeoutEnabled: true,
-		DisableIdentity:      true,
+		DisableIdentity:       true,
 	}
 	secure := u.Scheme == "rediss"
 	path := strings.Trim(u.Path, "/")
