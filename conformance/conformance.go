@@ -14,8 +14,8 @@ import (
 // Backend is what the suite runs on.
 type Backend struct {
 	// Open returns a new client of the store, independent of those opened before:
-	// what two processes would have. The suite closes it if it has a Close method.
-	// Required.
+	// what two processes would have. The context is for the opening alone. The
+	// suite closes the client if it has a Close method. Required.
 	Open func(ctx context.Context) (locker.Locker, error)
 
 	// TTL is the shortest that the backend honours, or one that makes the suite

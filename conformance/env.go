@@ -92,10 +92,11 @@ func (e *Env) end(ctx context.Context) error {
 	defer e.mu.Unlock()
 	for _, g := range e.grants {
 		// An error says that the case ended the lease, or that its TTL will.
-		_ = g.client.Release(ctx, g.lease)
+		_ = catch(func() { _ = g.client.Release(ctx, g.lease) })
 	}
 	for _, l := range e.clients {
-		errs = append(errs, closeClient(l))
+		err := catch(func() { errs = append(errs, closeClient(l)) })
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
@@ -122,18 +123,26 @@ func (e *Env) overdue(lease locker.Lease) time.Duration {
 	return g.returned.Elapsed() - g.lease.TTL - g.lease.TTL/100 - 2*time.Millisecond - e.backend.Grace
 }
 
-// each runs fn n times at once, and ends the case if one of them fails.
-func (e *Env) each(n int, fn func(i int)) {
-	errs := make([]error, n)
+// each runs fn n times at once. If one of them fails, the context of the others ends,
+// and so does the case, with the first failure.
+func (e *Env) each(ctx context.Context, n int, fn func(ctx context.Context, i int)) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	failures := make(chan error, n)
 	var wg sync.WaitGroup
 	for i := range n {
-		wg.Go(func() { errs[i] = catch(func() { fn(i) }) })
+		wg.Go(func() {
+			if err := catch(func() { fn(ctx, i) }); err != nil {
+				failures <- err
+				cancel()
+			}
+		})
 	}
 	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			panic(stop{err})
-		}
+	select {
+	case err := <-failures:
+		panic(stop{err})
+	default:
 	}
 }
 

@@ -29,7 +29,7 @@ var exclusionCases = []Case{
 			var history History
 			key := e.key()
 			clients := []locker.Locker{history.Record(e.open(ctx)), history.Record(e.open(ctx))}
-			e.each(6, func(i int) {
+			e.each(ctx, 6, func(ctx context.Context, i int) {
 				l := clients[i%len(clients)]
 				for range 5 {
 					lease := e.acquireWait(ctx, l, key, e.long)
@@ -45,7 +45,7 @@ var exclusionCases = []Case{
 		func(ctx context.Context, e *Env) {
 			var history History
 			key := e.key()
-			e.each(3, func(i int) {
+			e.each(ctx, 3, func(ctx context.Context, i int) {
 				l := history.Record(e.open(ctx))
 				for range 2 {
 					if i == 0 {
@@ -70,7 +70,7 @@ var exclusionCases = []Case{
 				done    increments
 				key     = e.key()
 			)
-			e.each(4, func(i int) {
+			e.each(ctx, 4, func(ctx context.Context, i int) {
 				l := e.open(ctx)
 				for round := range 3 {
 					stalls := round == 1 && i%2 == 0

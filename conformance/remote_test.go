@@ -29,7 +29,6 @@ type flaws struct {
 // network stands between remotes and their server, which is a memory.Store.
 type network struct {
 	requests atomic.Int64
-	inFlight sync.WaitGroup
 
 	mu    sync.Mutex
 	cut   bool
@@ -64,9 +63,40 @@ func (n *network) restart(wipe bool) error {
 
 var errNetwork = errors.New("connection reset")
 
+// remote is a locker on a network, as it should be but for its flaws.
+type remote struct {
+	locker.Admin
+	net      *network
+	flaws    flaws
+	inFlight sync.WaitGroup
+}
+
+func remoteBackend(f flaws) mutantBackend {
+	return func() conformance.Backend {
+		n := &network{store: new(memory.Store)}
+		return conformance.Backend{
+			TTL: 100 * time.Millisecond,
+			Open: func(context.Context) (locker.Locker, error) {
+				return &remote{Admin: memory.New(n.store), net: n, flaws: f}, nil
+			},
+			Faults: conformance.Faults{
+				Cut: func(context.Context) (func() error, error) { return n.set(func() { n.cut = true }), nil },
+				Delay: func(_ context.Context, d time.Duration) (func() error, error) {
+					return n.set(func() { n.delay = d }), nil
+				},
+				LoseReply: func(context.Context) error { n.set(func() { n.lose = true }); return nil },
+				Restart:   func(context.Context) error { return n.restart(false) },
+				Wipe:      func(context.Context) error { return n.restart(true) },
+				Requests:  func(context.Context) (int64, error) { return n.requests.Load(), nil },
+			},
+		}
+	}
+}
+
 // send calls request on the server, and returns an error if no reply came: then the
 // request may have arrived, or may arrive later.
-func (n *network) send(ctx context.Context, request func(*memory.Locker)) error {
+func (r *remote) send(ctx context.Context, request func(*memory.Locker)) error {
+	n := r.net
 	n.mu.Lock()
 	cut, lose, delay, server := n.cut, n.lose, n.delay, memory.New(n.store)
 	n.lose = false
@@ -79,7 +109,7 @@ func (n *network) send(ctx context.Context, request func(*memory.Locker)) error 
 		return fmt.Errorf("%w: %w", locker.ErrUnavailable, errNetwork)
 	}
 	reply := make(chan struct{})
-	n.inFlight.Go(func() {
+	r.inFlight.Go(func() {
 		time.Sleep(delay)
 		request(server)
 		time.Sleep(delay)
@@ -96,37 +126,8 @@ func (n *network) send(ctx context.Context, request func(*memory.Locker)) error 
 	return nil
 }
 
-// remote is a locker on a network, as it should be but for its flaws.
-type remote struct {
-	locker.Admin
-	net   *network
-	flaws flaws
-}
-
-func remoteBackend(f flaws) mutantBackend {
-	return func() conformance.Backend {
-		n := &network{store: new(memory.Store)}
-		return conformance.Backend{
-			TTL: 100 * time.Millisecond,
-			Open: func(context.Context) (locker.Locker, error) {
-				return &remote{memory.New(n.store), n, f}, nil
-			},
-			Faults: conformance.Faults{
-				Cut: func(context.Context) (func() error, error) { return n.set(func() { n.cut = true }), nil },
-				Delay: func(_ context.Context, d time.Duration) (func() error, error) {
-					return n.set(func() { n.delay = d }), nil
-				},
-				LoseReply: func(context.Context) error { n.set(func() { n.lose = true }); return nil },
-				Restart:   func(context.Context) error { return n.restart(false) },
-				Wipe:      func(context.Context) error { return n.restart(true) },
-				Requests:  func(context.Context) (int64, error) { return n.requests.Load(), nil },
-			},
-		}
-	}
-}
-
 func (r *remote) Close() error {
-	r.net.inFlight.Wait()
+	r.inFlight.Wait()
 	return nil
 }
 
@@ -151,7 +152,7 @@ func (r *remote) Acquire(ctx context.Context, key string, ttl time.Duration) (lo
 	}
 	var a attempt
 	asked := locker.Now()
-	err := r.net.send(ctx, func(server *memory.Locker) {
+	err := r.send(ctx, func(server *memory.Locker) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		if !a.dead {
@@ -215,7 +216,7 @@ func (r *remote) twice(ctx context.Context, request func(*memory.Locker) error) 
 	send := func() error {
 		var mu sync.Mutex
 		var got error
-		err := r.net.send(ctx, func(server *memory.Locker) {
+		err := r.send(ctx, func(server *memory.Locker) {
 			mu.Lock()
 			defer mu.Unlock()
 			got = request(server)

@@ -42,7 +42,7 @@ func (r Result) Report(t testing.TB) {
 }
 
 // atOnce is how many cases run at once. Most of them wait for a lease to expire.
-const atOnce = 32
+const atOnce = 16
 
 // Run runs all cases on b as subtests of a subtest named conformance, and returns
 // when all have ended. A case that is waived or not applicable shows as skipped,

@@ -11,12 +11,25 @@ import (
 
 // acquire takes a lock that is free.
 func (e *Env) acquire(ctx context.Context, l locker.Locker, key string, ttl time.Duration) locker.Lease {
-	lease, err := l.Acquire(ctx, key, ttl)
+	lease, err := inTime(ttl, func() (locker.Lease, error) { return l.Acquire(ctx, key, ttl) })
 	if err != nil {
 		fail("a lease of the free key", "Acquire: %s", show(err))
 	}
 	e.remember(l, lease)
 	return lease
+}
+
+// inTime tries again where this machine was so slow that the lease was over before it
+// was returned, which is no fault of the backend's.
+func inTime(ttl time.Duration, attempt func() (locker.Lease, error)) (lease locker.Lease, err error) {
+	for range 5 {
+		began := locker.Now()
+		lease, err = attempt()
+		if !errors.Is(err, locker.ErrUnavailable) || began.Elapsed() < ttl-ttl/50-4*time.Millisecond {
+			break
+		}
+	}
+	return lease, err
 }
 
 // renew renews a lease that stands.
@@ -131,38 +144,41 @@ func (e *Env) rises(before, after locker.Lease) {
 // keepAlive acquires a new key and renews the lease until three times its TTL have
 // passed. It calls begin at the beginning and check after each renewal, and returns
 // the lease renewed once more, for long. If this machine is too slow to renew in
-// time it begins again, with another key.
+// time it begins again, with another key and twice the TTL.
 func (e *Env) keepAlive(ctx context.Context, l locker.Locker, begin func(key string), check func(locker.Lease)) locker.Lease {
-	const attempts = 5
-attempt:
-	for range attempts {
+	for ttl := e.short; ttl <= 32*e.short; ttl *= 2 {
 		began := locker.Now()
-		lease := e.acquire(ctx, l, e.key(), e.short)
+		lease := e.acquire(ctx, l, e.key(), ttl)
 		begin(lease.Key)
-		for began.Elapsed() < 3*lease.TTL {
+		inTime := true
+		for inTime && began.Elapsed() < 3*lease.TTL {
 			pause(ctx, lease.TTL/5, "a time to renew")
-			renewed, err := l.Renew(ctx, lease, e.short)
-			if err != nil && lease.Remaining() == 0 {
-				continue attempt
+			if lease, inTime = e.renewInTime(ctx, l, lease, ttl); inTime {
+				check(lease)
 			}
-			if err != nil {
-				fail("the lease, renewed", "Renew: %s", show(err))
-			}
-			e.remember(l, renewed)
-			lease = renewed
-			check(lease)
 		}
-		renewed, err := l.Renew(ctx, lease, e.long)
-		if err == nil {
-			e.remember(l, renewed)
-			return renewed
+		if inTime {
+			lease, inTime = e.renewInTime(ctx, l, lease, e.long)
 		}
-		if lease.Remaining() > 0 {
-			fail("the lease, renewed", "Renew: %s", show(err))
+		if inTime {
+			return lease
 		}
 	}
-	fail("a lease that is renewed in time", "a machine too slow for a TTL of %s, %d times: use a longer one", e.short, attempts)
+	fail("a lease that is renewed in time", "a machine too slow for a TTL of %s, and for longer ones", e.short)
 	panic("unreachable")
+}
+
+// renewInTime renews a lease, or returns false if it was over before it was renewed.
+func (e *Env) renewInTime(ctx context.Context, l locker.Locker, lease locker.Lease, ttl time.Duration) (locker.Lease, bool) {
+	renewed, err := l.Renew(ctx, lease, ttl)
+	switch {
+	case err == nil:
+		e.remember(l, renewed)
+		return renewed, true
+	case lease.Remaining() > 0:
+		fail("the lease, renewed", "Renew: %s", show(err))
+	}
+	return lease, false
 }
 
 // remote skips the case if leases do not leave their client.

@@ -16,7 +16,7 @@ func (e *Env) oneWinner(ctx context.Context, n int, client func() locker.Locker)
 		clients[i] = client()
 	}
 	var won atomic.Int32
-	e.each(n, func(i int) {
+	e.each(ctx, n, func(ctx context.Context, i int) {
 		lease, err := clients[i].Acquire(ctx, key, e.long)
 		switch {
 		case err == nil:

@@ -15,7 +15,7 @@ const patience = 10 * time.Second
 
 // acquireWait waits for a lock.
 func (e *Env) acquireWait(ctx context.Context, l locker.Locker, key string, ttl time.Duration) locker.Lease {
-	lease, err := locker.AcquireWait(ctx, l, key, ttl)
+	lease, err := inTime(ttl, func() (locker.Lease, error) { return locker.AcquireWait(ctx, l, key, ttl) })
 	if err != nil {
 		fail("a lease, after a wait", "AcquireWait: %s", show(err))
 	}

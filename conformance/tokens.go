@@ -78,7 +78,7 @@ var tokenCases = []Case{
 		func(ctx context.Context, e *Env) {
 			var history History
 			key := e.key()
-			e.each(8, func(int) {
+			e.each(ctx, 8, func(ctx context.Context, _ int) {
 				l := history.Record(e.open(ctx))
 				for range 4 {
 					lease := e.acquireWait(ctx, l, key, e.long)

@@ -106,7 +106,7 @@ var waiterCases = []Case{
 				given, cancel := context.WithCancel(ctx)
 				w := e.wait(given, b, lease.Key)
 				pause(ctx, time.Duration(round)*time.Millisecond/4, "a waiter")
-				e.each(2, func(i int) {
+				e.each(ctx, 2, func(ctx context.Context, i int) {
 					if i == 0 {
 						cancel()
 					} else {
@@ -127,7 +127,7 @@ var waiterCases = []Case{
 			key, a := e.key(), e.open(ctx)
 			lease := e.acquire(ctx, a, key, e.long)
 			clients := []locker.Locker{history.Record(a), history.Record(e.open(ctx)), history.Record(e.open(ctx))}
-			e.each(10, func(i int) {
+			e.each(ctx, 10, func(ctx context.Context, i int) {
 				if i == 0 {
 					e.settle(ctx)
 					e.release(ctx, a, lease)
