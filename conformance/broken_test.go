@@ -66,7 +66,9 @@ func brokenBackend(spoil func(*broken)) conformance.Backend {
 }
 
 func (b *broken) Acquire(ctx context.Context, key string, ttl time.Duration) (locker.Lease, error) {
-	b.requests.Add(1)
+	if errors.Join(locker.ValidateKey(key), locker.ValidateTTL(ttl)) == nil {
+		b.requests.Add(1)
+	}
 	if b.acquire != nil {
 		return b.acquire(ctx, key, ttl)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/locker-go/locker"
 )
@@ -33,6 +34,27 @@ var errorCases = []Case{
 				}
 			}
 		}),
+	alone(must("Errors/invalid sends nothing", "What is ErrInvalid is refused before any request: wrong arguments in a loop do not load the store.",
+		func(ctx context.Context, e *Env) {
+			l := e.open(ctx)
+			lease := e.acquire(ctx, l, e.key(), e.long)
+			const calls = 40
+			before := e.requests(ctx)
+			for range calls / 4 {
+				_, err := l.Acquire(ctx, "", e.long)
+				e.refuse("Acquire of the empty key", err, locker.ErrInvalid)
+				_, err = l.Acquire(ctx, lease.Key, 0)
+				e.refuse("Acquire for no time", err, locker.ErrInvalid)
+				_, err = l.Renew(ctx, lease, -time.Second)
+				e.refuse("Renew for no time", err, locker.ErrInvalid)
+				_, err = locker.AcquireWait(ctx, l, lease.Key, 0)
+				e.refuse("AcquireWait for no time", err, locker.ErrInvalid)
+			}
+			// A client may send requests of its own meanwhile, to stay connected.
+			if sent := e.requests(ctx) - before; sent >= calls/4 {
+				fail(fmt.Sprintf("fewer than %d requests", calls/4), "%d requests for %d invalid calls", sent, calls)
+			}
+		})),
 	must("Errors/credential", "No error, and nothing that an Admin tells, shows the secret part of a holder: with it anybody could release the lock.",
 		func(ctx context.Context, e *Env) {
 			a, b := e.open(ctx), e.open(ctx)

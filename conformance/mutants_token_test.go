@@ -54,6 +54,12 @@ var tokenMutants = []mutant{
 }
 
 var errorMutants = []mutant{
+	{"the server finds out that a TTL is invalid", []string{"Errors/invalid sends nothing"}, by(func(b *broken) {
+		b.acquire = func(ctx context.Context, key string, ttl time.Duration) (locker.Lease, error) {
+			b.requests.Add(1)
+			return b.inner.Acquire(ctx, key, ttl)
+		}
+	})},
 	{"errors are bare", []string{"Errors/operation"}, by(func(b *broken) {
 		b.release = func(ctx context.Context, lease locker.Lease) error {
 			err := b.inner.Release(ctx, lease)

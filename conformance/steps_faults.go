@@ -126,6 +126,9 @@ func (e *Env) risesThrough(ctx context.Context, name string, fault func(context.
 
 // requests returns how many requests have reached the store.
 func (e *Env) requests(ctx context.Context) int64 {
+	if e.backend.Faults.Requests == nil {
+		skip("no fault Requests offered")
+	}
 	n, err := e.backend.Faults.Requests(ctx)
 	if err != nil {
 		fail("a count of requests", "Requests: %s", show(err))

@@ -151,9 +151,7 @@ var waiterCases = []Case{
 		}),
 	alone(should("Waiter/few requests", "Waiting is cheap: each of four waiters sends at most 25 requests a second.",
 		func(ctx context.Context, e *Env) {
-			if e.backend.Faults.Requests == nil {
-				skip("no fault Requests offered")
-			}
+			e.requests(ctx) // or skips
 			lease := e.acquire(ctx, e.open(ctx), e.key(), e.long)
 			over, cancel := context.WithCancel(ctx)
 			defer cancel()
