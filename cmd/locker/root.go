@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/locker-go/locker"
+)
+
+// app is what all subcommands share.
+type app struct {
+	out     io.Writer
+	err     io.Writer
+	url     string // of --url
+	json    bool
+	verbose bool
+	signals chan os.Signal // those that end a command, until locker run takes them over
+	handOff func()         // ends the handling of signals by the context
+}
+
+// execute runs the command line and returns the exit code.
+func execute(args []string) int {
+	a := &app{out: os.Stdout, err: os.Stderr}
+	ctx, stop := a.interruptible(context.Background())
+	defer stop()
+	root := a.root()
+	root.SetArgs(args)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	e, ok := errors.AsType[*exitError](err)
+	if !ok {
+		e = &exitError{exitUsage, err} // of cobra, since those of actions are classified
+	}
+	if e.err != nil {
+		a.logf("%v", err)
+	}
+	return e.code
+}
+
+// interruptible returns a context that ends when a signal arrives which would end the
+// process.
+func (a *app) interruptible(ctx context.Context) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	a.signals = make(chan os.Signal, 16)
+	for _, s := range ending {
+		if !signal.Ignored(s) { // as by nohup
+			signal.Notify(a.signals, s)
+		}
+	}
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case s := <-a.signals:
+			cancel(&signalError{s})
+		case <-quit:
+		}
+	}()
+	handed := false
+	a.handOff = func() {
+		if !handed {
+			handed = true
+			close(quit)
+			<-done
+		}
+	}
+	return ctx, func() {
+		a.handOff()
+		signal.Stop(a.signals)
+		cancel(nil)
+	}
+}
+
+// logf writes a message for people, as every message of this program.
+func (a *app) logf(format string, args ...any) {
+	message := strings.TrimSpace(scrub(fmt.Sprintf(format, args...)))
+	_, _ = fmt.Fprintf(a.err, "locker: %s\n", strings.ReplaceAll(message, "\n", "\nlocker: "))
+}
+
+// logEvent writes what a client reports. Losses are written by whoever holds the lock.
+func (a *app) logEvent(e locker.Event) {
+	switch {
+	case e.Kind == locker.EventLost:
+	case e.Err != nil:
+		a.logf("%s: %v", e.Kind, e.Err)
+	case a.verbose:
+		a.logf("%s %s with token %d", e.Kind, show(e.Holding.Key), e.Holding.Token)
+	}
+}
+
+func (a *app) root() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "locker",
+		Short: "Distributed locks with fencing tokens, over several backends",
+		Long: `locker runs programs under a distributed lock, and takes, shows and breaks locks.
+
+A lease can end while its holder is stalled; no lock service can prevent that. So every
+grant has a fencing token that is higher than all before it for the same key, and the
+resource that the lock guards should refuse lower ones.
+
+Where locks are kept is told by --url or, if that is not given, by the environment
+variable LOCKER_URL:
+  file:///DIRECTORY                           one machine, no server
+  redis://[user:password@]host[:port][/db]    also rediss:// with TLS
+  redis+sentinel://h1,h2,h3/master-name
+  redis+cluster://h1,h2,h3
+By default it is a directory of this user on this machine: $XDG_STATE_HOME/locker, or
+~/.local/state/locker.
+
+Every user of the machine can see the arguments of a program, so a password does not
+belong into --url. Put it into LOCKER_URL, or better into a file:
+  redis://user@host?password_file=/run/secrets/redis
+
+` + exitCodesHelp,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+	}
+	cmd.PersistentFlags().StringVar(&a.url, "url", "", "`URL` of the backend; better in LOCKER_URL if it has a password")
+	cmd.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false, "tell on standard error what happens")
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage("%w; see %s --help", err, cmd.CommandPath()) })
+	cmd.AddCommand(
+		a.runCommand(),
+		a.acquireCommand(), a.renewCommand(), a.releaseCommand(), a.fenceCommand(),
+		a.statusCommand(), a.lsCommand(), a.breakCommand(),
+		a.conformanceCommand(), a.versionCommand(),
+	)
+	for _, sub := range cmd.Commands() {
+		sub.RunE = classified(sub.RunE)
+	}
+	return cmd
+}
+
+// action is what a subcommand does.
+type action = func(cmd *cobra.Command, args []string) error
+
+func classified(do action) action {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := do(cmd, args); err != nil {
+			return classify(cmd.Context(), err)
+		}
+		return nil
+	}
+}
+
+// jsonFlag adds --json to a subcommand that has something else to print.
+func (a *app) jsonFlag(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().BoolVar(&a.json, "json", false, "print JSON")
+	return cmd
+}

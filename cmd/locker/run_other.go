@@ -1,0 +1,14 @@
+//go:build !unix
+
+package main
+
+import (
+	"context"
+	"runtime"
+)
+
+func guarded() bool { return false }
+
+func (a *app) run(context.Context, string, []string, runOptions) error {
+	return usage("locker run needs the process groups of Unix, which %s does not have; use locker acquire, renew and release", runtime.GOOS)
+}
