@@ -259,7 +259,7 @@ func TestFenceRetention(t *testing.T) {
 	if err := l.Release(ctx, lease); err != nil {
 		t.Fatal(err)
 	}
-	within("after a release", fenceTTL("a"), 2*time.Minute)
+	within("after a release", fenceTTL("a"), 7*time.Minute)
 	if err := l.Raise(ctx, "k", locker.Token(time.Now().Add(9*time.Second).UnixMicro())); err != nil {
 		t.Fatal(err)
 	}
@@ -291,7 +291,7 @@ func TestFenceIsPutBack(t *testing.T) {
 	if len(names) != 1 {
 		t.Fatalf("fences: %q, want one", names)
 	}
-	if got := c.Get(t.Context(), names[0]).Val(); got != fmt.Sprint(lease.Token) {
+	if got := c.Get(t.Context(), names[0]).Val(); !strings.HasPrefix(got, fmt.Sprint(lease.Token)) {
 		t.Errorf("the fence is %q, want %d", got, lease.Token)
 	}
 }

@@ -2,10 +2,10 @@ package redis
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"strings"
 	"time"
@@ -91,7 +91,7 @@ func New(client redis.UniversalClient, opts *Options) (*Locker, error) {
 		return nil, err
 	}
 	l.namespace = l.opts.Namespace
-	l.node = redisnode.New(run, max(l.opts.FenceRetention, 0))
+	l.node = redisnode.New(run, max(l.opts.FenceRetention, 0), run.cluster)
 	l.tokens.clock = time.Now
 	l.tokens.jumped = func(key string, err error) {
 		if l.opts.OnEvent != nil {
@@ -304,7 +304,7 @@ func (l *Locker) Release(ctx context.Context, lease locker.Lease) error {
 	if err != nil {
 		return fail("release", lease.Key, err)
 	}
-	id := rand.Text()
+	id := rand.Uint64()
 	listeners := 0
 	held, err := twice(ctx, func() (held bool, err error) {
 		held, listeners, err = l.node.Release(ctx, grantOf(lease, keys), id)

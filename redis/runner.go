@@ -27,6 +27,7 @@ type runner struct {
 	client   processor
 	limit    time.Duration
 	heedsCtx bool // the client ends a request in flight with its context
+	cluster  bool
 
 	// With replicas a request goes over one connection of the key's master, and
 	// waits there for them.
@@ -44,7 +45,7 @@ func newRunner(client redis.UniversalClient, opts Options) (*runner, error) {
 		r.master = func(context.Context, string) (*redis.Client, error) { return heeding, nil }
 		r.reload = func(context.Context) {}
 	case *redis.ClusterClient:
-		r.client, r.heedsCtx = c, c.Options().ContextTimeoutEnabled
+		r.client, r.heedsCtx, r.cluster = c, c.Options().ContextTimeoutEnabled, true
 		r.master = func(ctx context.Context, key string) (*redis.Client, error) {
 			m, err := c.MasterForKey(ctx, key)
 			if err != nil {

@@ -8,23 +8,23 @@
 --   {'held', value, ms left}    somebody else holds it
 --   {'stale', fence, time}      it is free, but the token is not above the fence
 --   {'ahead', fence, time}      it is free, but the token is too far ahead
+local fence, release = read_fence(KEYS[2])
+local time = now()
+local token = tonumber(ARGV[2])
 local value = ARGV[1] .. ':' .. ARGV[2]
+local verdict
+if token <= fence then
+  verdict = 'stale'
+elseif too_far(token, fence, time) then
+  verdict = 'ahead'
+elseif redis.call('SET', KEYS[1], value, 'NX', 'PX', ARGV[3]) then
+  write_fence(KEYS[2], ARGV[2], release, time, ARGV[3], tonumber(ARGV[4]))
+  return tonumber(ARGV[3])
+end
 local current = redis.call('GET', KEYS[1])
 if current == value then
   return redis.call('PTTL', KEYS[1])
 elseif current then
   return {'held', current, redis.call('PTTL', KEYS[1])}
 end
-local token = tonumber(ARGV[2])
-local fence, release = read_fence(KEYS[2])
-local time = now()
-if token <= fence then
-  return {'stale', string.format('%.0f', fence), string.format('%.0f', time)}
-elseif too_far(token, fence, time) then
-  return {'ahead', string.format('%.0f', fence), string.format('%.0f', time)}
-end
-local ttl = tonumber(ARGV[3])
--- The fence first: whatever stops the script between the two, no token comes twice.
-write_fence(KEYS[2], token, release, time, ttl, tonumber(ARGV[4]))
-redis.call('SET', KEYS[1], value, 'PX', ARGV[3])
-return ttl
+return {verdict, digits(fence), digits(time)}

@@ -1,7 +1,7 @@
 -- What every script that touches a fence begins with.
 --
--- A fence is a string "TOKEN" or "TOKEN RELEASE": the highest token that was
--- granted, refused for good or raised to, and the id of the last release.
+-- A fence is a string "TOKEN ID...": the highest token that was granted, refused for
+-- good or raised to, and the ids of the last releases.
 
 -- LEAD is how far ahead of the server's clock a fence may be lifted, STEP how far
 -- above itself where it is ahead of the clock already; both in microseconds.
@@ -18,7 +18,7 @@ local function read_fence(key)
   if not record then
     return 0, ''
   end
-  local token, release = string.match(record, '^(%d+) ?(.*)$')
+  local token, release = string.match(record, '^(%d+).-(%w*)$')
   if not token then
     error('the fence record is damaged')
   end
@@ -31,26 +31,29 @@ local function too_far(token, fence, time)
 end
 
 -- write_fence stores a fence until retention ms (0: for ever) after the later of
--- the fence and the clock, and ttl ms more.
+-- the fence and the clock, and ttl ms more. The token is text: it may be too long
+-- for how Lua writes numbers.
 local function write_fence(key, token, release, time, ttl, retention)
-  local record = string.format('%.0f', token)
-  if release ~= '' then
-    record = record .. ' ' .. release
-  end
+  local record = token .. ' ' .. release
   if retention == 0 then
     redis.call('SET', key, record)
   else
-    local keep = math.ceil(math.max(0, token - time) / 1000) + ttl + retention
-    redis.call('SET', key, record, 'PX', string.format('%.0f', keep))
+    redis.call('SET', key, record, 'PX', math.ceil(math.max(0, token - time) / 1000) + ttl + retention)
   end
 end
 
+local function digits(token)
+  return string.format('%.0f', token)
+end
+
 -- wake tells those that wait for a lock that it is free, and how many they are, as
--- far as this server knows. It returns that number. A user who may not publish has
--- waiters that poll.
-local function wake(channel, token)
+-- far as this server knows. It returns that number. Listeners may be on other
+-- servers where far is '1'. A user who may not publish has waiters that poll.
+local function wake(channel, token, far)
   local reply = redis.pcall('PUBSUB', 'NUMSUB', channel)
   local listeners = reply[2] or 0
-  redis.pcall('PUBLISH', channel, token .. ' ' .. listeners)
+  if listeners > 0 or far == '1' then
+    redis.pcall('PUBLISH', channel, token .. ' ' .. listeners)
+  end
   return listeners
 end

@@ -28,7 +28,11 @@ const (
 // KeysOf returns the names for a key of a namespace.
 func KeysOf(namespace, key string) Keys {
 	lock := LockPrefix(namespace) + key
-	return Keys{Lock: lock, Fence: "{" + tag(lock) + "}" + fenceMark + lock, Channel: lock + channelMark}
+	// One text has all three in it.
+	all := "{" + tag(lock) + "}" + fenceMark + lock + channelMark
+	end := len(all) - len(channelMark)
+	start := end - len(lock)
+	return Keys{Lock: all[start:end], Fence: all[:end], Channel: all[start:]}
 }
 
 // LockPrefix returns what the names of all locks of a namespace begin with.

@@ -8,6 +8,7 @@ import (
 	"crypto/sha1"
 	"embed"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -21,8 +22,9 @@ import (
 //go:embed *.lua
 var sources embed.FS
 
-// script is a Lua script as the server knows it.
-type script struct{ source, sha string }
+// script is a Lua script, and the name that the server has for it. They are words of
+// a request.
+type script struct{ source, sha any }
 
 func load(name string) *script {
 	var source []byte
@@ -58,13 +60,20 @@ const durable = true
 
 // Node is where locks are kept.
 type Node struct {
-	run       Runner
-	retention time.Duration
+	run  Runner
+	keep int64 // ms
+	far  int   // 1 if those that listen may be connected to other servers
 }
 
-// New returns a Node that keeps fences for the given time after their last use; 0
-// is for ever.
-func New(run Runner, retention time.Duration) *Node { return &Node{run, retention} }
+// New returns a Node that keeps fences for the retention after their last use; 0
+// is for ever. In a cluster those that wait may listen at other servers.
+func New(run Runner, retention time.Duration, cluster bool) *Node {
+	n := &Node{run: run, keep: millis(retention)}
+	if cluster {
+		n.far = 1
+	}
+	return n
+}
 
 // Grant identifies one grant, or the attempt at one.
 type Grant struct {
@@ -73,9 +82,17 @@ type Grant struct {
 	Token  locker.Token
 }
 
-func (g Grant) value() string { return valueOf(g.Holder, g.Token) }
+// request is what a request about a grant says. Its words point into it, which
+// saves an allocation for each.
+type request struct {
+	Grant
+	token, ttl, keep int64
+	id               uint64
+}
 
-func (g Grant) token() string { return strconv.FormatUint(uint64(g.Token), 10) }
+func (n *Node) request(g Grant, ttl time.Duration) *request {
+	return &request{Grant: g, token: int64(g.Token), ttl: millis(ttl), keep: n.keep}
+}
 
 // Status says how an attempt to acquire ended.
 type Status int
@@ -99,7 +116,8 @@ type Answer struct {
 // Acquire attempts to take a lock. After an error it may have been taken, or be
 // taken later, unless Undo succeeds.
 func (n *Node) Acquire(ctx context.Context, g Grant, ttl time.Duration) (Answer, error) {
-	reply, err := n.eval(ctx, acquireScript, durable, []string{g.Lock, g.Fence}, g.Holder, g.token(), millis(ttl), n.keep())
+	r := n.request(g, ttl)
+	reply, err := n.eval(ctx, acquireScript, durable, []any{nil, nil, 2, &r.Lock, &r.Fence, &r.Holder, &r.token, &r.ttl, &r.keep})
 	if err != nil {
 		return Answer{}, err
 	}
@@ -143,28 +161,26 @@ func fenced(parts []any) (Answer, error) {
 
 // Undo makes sure that the attempt g holds nothing and never will.
 func (n *Node) Undo(ctx context.Context, g Grant) error {
-	_, err := n.eval(ctx, undoScript, !durable, []string{g.Lock, g.Fence}, g.value(), g.token(), n.keep(), g.Channel)
+	r := n.request(g, 0)
+	_, err := n.eval(ctx, undoScript, !durable, []any{nil, nil, 2, &r.Lock, &r.Fence, &r.Holder, &r.token, &r.keep, &r.Channel, n.far})
 	return err
 }
 
 // Renew extends a lock; false if g does not hold it.
 func (n *Node) Renew(ctx context.Context, g Grant, ttl time.Duration) (bool, error) {
-	return n.decide(ctx, renewScript, durable, []string{g.Lock, g.Fence}, g.value(), g.token(), millis(ttl), n.keep())
+	r := n.request(g, ttl)
+	count, err := n.count(ctx, renewScript, durable, []any{nil, nil, 2, &r.Lock, &r.Fence, &r.Holder, &r.token, &r.ttl, &r.keep})
+	return count > 0, err
 }
 
 // Release gives a lock back; false if g does not hold it. The id stands for one
 // call of the caller: the same id sent again succeeds again. It also returns how
 // many listen to the lock's channel, as far as the server knows.
-func (n *Node) Release(ctx context.Context, g Grant, id string) (released bool, listeners int, err error) {
-	reply, err := n.eval(ctx, releaseScript, !durable, []string{g.Lock, g.Fence}, g.value(), g.token(), id, n.keep(), g.Channel)
-	if err != nil {
-		return false, 0, err
-	}
-	count, ok := reply.(int64)
-	if !ok {
-		return false, 0, unexpected(reply)
-	}
-	return count > 0, int(max(count-1, 0)), nil
+func (n *Node) Release(ctx context.Context, g Grant, id uint64) (released bool, listeners int, err error) {
+	r := n.request(g, 0)
+	r.id = id
+	count, err := n.count(ctx, releaseScript, !durable, []any{nil, nil, 2, &r.Lock, &r.Fence, &r.Holder, &r.token, &r.id, &r.keep, &r.Channel, n.far})
+	return count > 0, int(max(count-1, 0)), err
 }
 
 // ParseMessage reads what is published on a lock's channel: the token of the grant
@@ -180,18 +196,18 @@ func ParseMessage(payload string) (ended locker.Token, listeners int) {
 func (n *Node) Holds(ctx context.Context, g Grant) (bool, error) {
 	cmd := redis.NewCmd(ctx, "get", g.Lock)
 	err := n.run.Run(ctx, cmd, g.Lock, !durable)
-	if err == redis.Nil {
+	if errors.Is(err, redis.Nil) {
 		return false, nil
 	}
 	if err != nil {
 		return false, Unavailable(ctx, err)
 	}
-	return cmd.Val() == g.value(), nil
+	return cmd.Val() == valueOf(g.Holder, g.Token), nil
 }
 
 // Inspect tells who holds a lock; false if it is free. The Holding's Key is not set.
 func (n *Node) Inspect(ctx context.Context, k Keys) (locker.Holding, bool, error) {
-	reply, err := n.eval(ctx, inspectScript, !durable, []string{k.Lock})
+	reply, err := n.eval(ctx, inspectScript, !durable, []any{nil, nil, 1, k.Lock})
 	if err != nil || reply == nil {
 		return locker.Holding{}, false, err
 	}
@@ -207,13 +223,14 @@ func (n *Node) Inspect(ctx context.Context, k Keys) (locker.Holding, bool, error
 
 // Break ends the grant that was seen; false if it no longer stands.
 func (n *Node) Break(ctx context.Context, k Keys, seen locker.Holding) (bool, error) {
-	return n.decide(ctx, breakScript, !durable, []string{k.Lock}, seen.Handle, k.Channel, strconv.FormatUint(uint64(seen.Token), 10))
+	count, err := n.count(ctx, breakScript, !durable, []any{nil, nil, 1, k.Lock, seen.Handle, uint64(seen.Token), k.Channel, n.far})
+	return count > 0, err
 }
 
 // Raise lifts the fence to floor. If that is too far ahead the answer's Status is
 // Ahead, and nothing was changed.
 func (n *Node) Raise(ctx context.Context, k Keys, floor locker.Token) (Answer, error) {
-	reply, err := n.eval(ctx, raiseScript, !durable, []string{k.Fence}, strconv.FormatUint(uint64(floor), 10), n.keep())
+	reply, err := n.eval(ctx, raiseScript, !durable, []any{nil, nil, 1, k.Fence, uint64(floor), n.keep})
 	if err != nil {
 		return Answer{}, err
 	}
@@ -226,37 +243,37 @@ func (n *Node) Raise(ctx context.Context, k Keys, floor locker.Token) (Answer, e
 	return Answer{}, unexpected(reply)
 }
 
-func (n *Node) decide(ctx context.Context, s *script, durable bool, keys []string, args ...any) (bool, error) {
-	reply, err := n.eval(ctx, s, durable, keys, args...)
+// count runs a script that answers with a number that is not negative.
+func (n *Node) count(ctx context.Context, s *script, durable bool, words []any) (int64, error) {
+	reply, err := n.eval(ctx, s, durable, words)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
-	switch reply {
-	case int64(1):
-		return true, nil
-	case int64(0):
-		return false, nil
+	count, ok := reply.(int64)
+	if !ok || count < 0 {
+		return 0, unexpected(reply)
 	}
-	return false, unexpected(reply)
+	return count, nil
 }
 
 // eval runs a script, which it sends to a server that does not know it, as after
-// SCRIPT FLUSH or on a new master.
-func (n *Node) eval(ctx context.Context, s *script, durable bool, keys []string, args ...any) (any, error) {
-	words := make([]any, 0, 3+len(keys)+len(args))
-	words = append(words, "evalsha", s.sha, len(keys))
-	for _, k := range keys {
-		words = append(words, k)
+// SCRIPT FLUSH or on a new master. The words begin with two places for its name,
+// and with the keys' number.
+func (n *Node) eval(ctx context.Context, s *script, durable bool, words []any) (any, error) {
+	key, ok := words[3].(*string)
+	if !ok {
+		text := words[3].(string)
+		key = &text
 	}
-	words = append(words, args...)
+	words[0], words[1] = "evalsha", s.sha
 	cmd := redis.NewCmd(ctx, words...)
-	err := n.run.Run(ctx, cmd, keys[0], durable)
+	err := n.run.Run(ctx, cmd, *key, durable)
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
 		words[0], words[1] = "eval", s.source
 		cmd = redis.NewCmd(ctx, words...)
-		err = n.run.Run(ctx, cmd, keys[0], durable)
+		err = n.run.Run(ctx, cmd, *key, durable)
 	}
-	if err == redis.Nil {
+	if errors.Is(err, redis.Nil) {
 		return nil, nil
 	}
 	if err != nil {
@@ -264,8 +281,6 @@ func (n *Node) eval(ctx context.Context, s *script, durable bool, keys []string,
 	}
 	return cmd.Val(), nil
 }
-
-func (n *Node) keep() int64 { return millis(n.retention) }
 
 // millis rounds up to whole milliseconds, the unit of Redis.
 func millis(d time.Duration) int64 {

@@ -10,7 +10,7 @@ local time = now()
 if floor <= fence then
   return 1
 elseif too_far(floor, fence, time) then
-  return {'ahead', string.format('%.0f', fence), string.format('%.0f', time)}
+  return {'ahead', digits(fence), digits(time)}
 end
-write_fence(KEYS[1], floor, release, time, 0, tonumber(ARGV[2]))
+write_fence(KEYS[1], ARGV[1], release, time, 0, tonumber(ARGV[2]))
 return 1
