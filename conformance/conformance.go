@@ -116,7 +116,7 @@ func Cases() []Case {
 func (b Backend) Validate() error {
 	var errs []error
 	if b.Open == nil {
-		errs = append(errs, errors.New("Open is missing"))
+		errs = append(errs, errors.New("no Open function"))
 	}
 	if err := locker.ValidateTTL(b.TTL); err != nil {
 		errs = append(errs, err)
@@ -131,11 +131,11 @@ func (b Backend) Validate() error {
 	for _, name := range slices.Sorted(maps.Keys(b.Waive)) {
 		switch {
 		case levels[name] == "":
-			errs = append(errs, fmt.Errorf("Waive names %q, which is no case", name))
+			errs = append(errs, fmt.Errorf("a waiver names %q, which is no case", name))
 		case levels[name] == Must:
-			errs = append(errs, fmt.Errorf("Waive names %q, which no backend may break", name))
+			errs = append(errs, fmt.Errorf("a waiver names %q, which no backend may break", name))
 		case b.Waive[name] == "":
-			errs = append(errs, fmt.Errorf("Waive names %q without a reason", name))
+			errs = append(errs, fmt.Errorf("the waiver of %q has no reason", name))
 		}
 	}
 	if len(errs) == 0 {

@@ -45,13 +45,13 @@ func TestValidate(t *testing.T) {
 		want   string // none if empty
 	}{
 		"good":            {func(*conformance.Backend) {}, ""},
-		"no Open":         {func(b *conformance.Backend) { b.Open = nil }, "Open is missing"},
+		"no Open":         {func(b *conformance.Backend) { b.Open = nil }, "no Open"},
 		"no TTL":          {func(b *conformance.Backend) { b.TTL = 0 }, "the TTL is 0s"},
 		"negative Grace":  {func(b *conformance.Backend) { b.Grace = -1 }, "Grace"},
 		"a SHOULD case":   {waive("Waiter/few requests", "it polls"), ""},
 		"a MUST case":     {waive("Release/twice", "it polls"), `"Release/twice", which no backend may break`},
 		"an unknown name": {waive("Release/thrice", "it polls"), `"Release/thrice", which is no case`},
-		"no reason":       {waive("Waiter/few requests", ""), "without a reason"},
+		"no reason":       {waive("Waiter/few requests", ""), "has no reason"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
