@@ -97,7 +97,7 @@ func NewProxy(t testing.TB, target string, framing Framing) *Proxy {
 		t: t, target: target, framing: framing, closed: make(chan struct{}),
 		links: make(map[*link]struct{}), hold: make(map[string]chan struct{}),
 	}
-	p.listen("127.0.0.1:0")
+	p.listen(loopback(reservePort(t)))
 	t.Cleanup(func() {
 		close(p.closed)
 		p.Cut()

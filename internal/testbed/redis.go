@@ -3,6 +3,7 @@ package testbed
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -24,7 +25,10 @@ func redisSpec(t testing.TB, args ...string) Spec {
 		Path: program(t, "redis-tools", "redis-server", "redis-check-rdb"),
 		Arg0: "redis-server",
 		Args: func(port int, dir string) []string {
-			own := []string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--daemonize", "no"}
+			own := []string{
+				"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--daemonize", "no",
+				"--repl-diskless-sync-delay", "0", // by default replicas wait five seconds for others
+			}
 			return append(own, args...)
 		},
 		Ready: answersPing(nil),
@@ -64,24 +68,22 @@ func Redis(t testing.TB, args ...string) *Server {
 func RedisReplica(t testing.TB, master *Server, args ...string) *Server {
 	t.Helper()
 	s := Redis(t, append([]string{"--replicaof", "127.0.0.1 " + strconv.Itoa(master.port)}, args...)...)
-	awaitReplica(t, s)
+	// A master counts a replica only once that has confirmed something.
+	until(t, s.String()+" is in step with its master", func(ctx context.Context) error {
+		return errors.Join(
+			infoHas(ctx, s.Addr(), "master_link_status:up"),
+			infoHas(ctx, master.Addr(), "port="+strconv.Itoa(s.port)+",state=online"))
+	})
 	return s
 }
 
-func awaitReplica(t testing.TB, s *Server) {
-	t.Helper()
-	until(t, s.String()+" is in step with its master", func(ctx context.Context) error {
-		return infoHas(ctx, s.Addr(), "replication", "master_link_status:up")
-	})
-}
-
-// infoHas returns nil if a section of INFO has a line.
-func infoHas(ctx context.Context, addr, section, line string) error {
+// infoHas returns nil if a server tells something of its replication.
+func infoHas(ctx context.Context, addr, text string) error {
 	c := redis.NewClient(&redis.Options{Addr: addr, DisableIdentity: true})
 	defer c.Close()
-	info, err := c.Info(ctx, section).Result()
-	if err == nil && !strings.Contains(info, line+"\r\n") {
-		err = fmt.Errorf("no %q in INFO %s", line, section)
+	info, err := c.Info(ctx, "replication").Result()
+	if err == nil && !strings.Contains(info, text) {
+		err = fmt.Errorf("%s does not say %q of its replication", addr, text)
 	}
 	return err
 }
@@ -188,32 +190,27 @@ func RedisSentinel(t testing.TB) *Sentinels {
 func RedisCluster(t testing.TB, args ...string) []*Server {
 	t.Helper()
 	const n, slots = 3, 16384
-	bus := make([]int, n)
 	var servers []*Server
-	for i := range n {
-		spec := redisSpec(t, args...)
-		plain := spec.Args
-		spec.Args = func(port int, dir string) []string {
-			if bus[i] == 0 {
-				bus[i] = freePort(t)
-			}
-			return append(plain(port, dir), "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus[i]), "--cluster-node-timeout", "2000")
-		}
-		servers = append(servers, Start(t, spec))
+	for range n {
+		servers = append(servers, Redis(t, append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "5000"}, args...)...))
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
 	defer cancel()
 	for i, s := range servers {
 		c := redis.NewClient(&redis.Options{Addr: s.Addr(), DisableIdentity: true})
 		defer c.Close()
+		addSlots := []any{"cluster", "addslots"} // a range of them needs Redis 7
+		for slot := i * slots / n; slot < (i+1)*slots/n; slot++ {
+			addSlots = append(addSlots, slot)
+		}
 		commands := [][]any{
 			{"cluster", "set-config-epoch", i + 1},
-			{"cluster", "addslotsrange", i * slots / n, (i+1)*slots/n - 1},
-			{"cluster", "meet", "127.0.0.1", servers[0].port, bus[0]},
+			addSlots,
+			{"cluster", "meet", "127.0.0.1", servers[0].port},
 		}
 		for _, command := range commands {
 			if err := c.Do(ctx, command...).Err(); err != nil {
-				t.Fatalf("%s: %v: %v", s, command, err)
+				t.Fatalf("%s: %v: %v", s, command[:2], err)
 			}
 		}
 	}
@@ -237,9 +234,3 @@ func RedisCluster(t testing.TB, args ...string) []*Server {
 
 // Join returns addresses as the host part of a URL.
 func Join(servers []*Server) string { return strings.Join(addrs(servers), ",") }
-
-// Unused returns an address at which nobody listens.
-func Unused(t testing.TB) string {
-	t.Helper()
-	return net.JoinHostPort("127.0.0.1", strconv.Itoa(freePort(t)))
-}

@@ -10,13 +10,12 @@ package testbed
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -84,8 +83,8 @@ func Start(t testing.TB, spec Spec) *Server {
 		}
 	})
 	var err error
-	for range startTries { // another process may take the port first
-		s.port = freePort(t)
+	for range startTries { // a stranger may take the port first
+		s.port = reservePort(t)
 		if err = s.start(); err == nil {
 			return s
 		}
@@ -94,20 +93,10 @@ func Start(t testing.TB, spec Spec) *Server {
 	return nil
 }
 
-func freePort(t testing.TB) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatalf("find a free port: %v", err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
-}
-
 func (s *Server) String() string { return s.spec.Name + " at " + s.Addr() }
 
 // Addr returns the address that the server listens on.
-func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
+func (s *Server) Addr() string { return loopback(s.port) }
 
 // Port returns the port of Addr.
 func (s *Server) Port() int { return s.port }
@@ -148,13 +137,17 @@ func (s *Server) start() error {
 		return err
 	}
 	s.cmd, s.done = cmd, done
-	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
-	defer cancel()
-	return s.await(ctx)
+	if err := s.await(); err != nil {
+		s.Kill()
+		return err
+	}
+	return nil
 }
 
 // await waits until the server serves, and gives up when it has ended.
-func (s *Server) await(ctx context.Context) error {
+func (s *Server) await() error {
+	ctx, cancel := context.WithTimeout(s.t.Context(), startTimeout)
+	defer cancel()
 	for {
 		err := s.spec.Ready(ctx, s.Addr())
 		if err == nil {
@@ -162,10 +155,9 @@ func (s *Server) await(ctx context.Context) error {
 		}
 		select {
 		case <-s.done:
-			s.cmd = nil
 			return fmt.Errorf("it ended at once: %w", err)
 		case <-ctx.Done():
-			return err
+			return fmt.Errorf("it does not serve after %s: %w", startTimeout, err)
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
@@ -176,7 +168,7 @@ func (s *Server) signal(sig os.Signal) {
 	if s.cmd == nil {
 		s.t.Fatalf("%s is not running", s)
 	}
-	if err := s.cmd.Process.Signal(sig); err != nil {
+	if err := s.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		s.t.Logf("%s: %v: %v", s, sig, err)
 	}
 }
@@ -239,7 +231,7 @@ func (s *Server) logTail() string {
 // until polls a condition of servers, and fails the test if it does not come.
 func until(t testing.TB, what string, condition func(ctx context.Context) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
 	defer cancel()
 	for {
 		err := condition(ctx)

@@ -77,6 +77,43 @@ func TestServerEndsWithTheTestBinary(t *testing.T) {
 	})
 }
 
+// What a person sees when there is no server, it does not start, or a test fails.
+func TestReports(t *testing.T) {
+	switch os.Getenv(roleEnv) {
+	case "":
+		Redis(t) // so that the test is skipped here if there is no server
+	case "misconfigured":
+		Redis(t, "--no-such-option", "1")
+		return
+	default:
+		Redis(t)
+		t.Error("it failed")
+		return
+	}
+	for _, tt := range []struct {
+		role, servers, path string
+		ok                  bool
+		want                []string
+	}{
+		{"missing", "", t.TempDir(), true, []string{"--- SKIP: TestReports", "apt-get install redis-tools"}},
+		{"missing", "require", t.TempDir(), false, []string{"--- FAIL: TestReports", "apt-get install redis-tools"}},
+		{"misconfigured", "", os.Getenv("PATH"), false, []string{"did not start", "FATAL CONFIG FILE ERROR"}},
+		{"failing", "", os.Getenv("PATH"), false, []string{"its log ends with", "Ready to accept connections"}},
+	} {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestReports$", "-test.v")
+		cmd.Env = append(os.Environ(), "PATH="+tt.path, "LOCKER_TEST_SERVERS="+tt.servers, roleEnv+"="+tt.role)
+		out, err := cmd.CombinedOutput()
+		if (err == nil) != tt.ok {
+			t.Errorf("%s, LOCKER_TEST_SERVERS=%q: %v", tt.role, tt.servers, err)
+		}
+		for _, want := range tt.want {
+			if !strings.Contains(string(out), want) {
+				t.Errorf("%s, LOCKER_TEST_SERVERS=%q: no %q in\n%s", tt.role, tt.servers, want, out)
+			}
+		}
+	}
+}
+
 func TestServerIsBroken(t *testing.T) {
 	ctx := t.Context()
 	s := Redis(t, "--appendonly", "yes", "--appendfsync", "always")
