@@ -3,8 +3,10 @@
 GO ?= go
 BIN := $(CURDIR)/bin
 STATICCHECK := $(BIN)/staticcheck
-# Modules of their own, so that what they need stays out of the product's go.mod.
-NESTED := $(patsubst %/go.mod,%,$(wildcard */go.mod))
+# The product, and the modules of their own that keep what only they need out of its
+# go.mod. tools has no code: it only names programs to build.
+MODULES := . $(patsubst %/go.mod,%,$(filter-out tools/%,$(wildcard */go.mod)))
+in-modules = @set -e; for m in $(MODULES); do (cd "$$m"; set -x; $(1)); done
 
 .DEFAULT_GOAL := help
 
@@ -14,22 +16,18 @@ help: ## list the targets
 
 .PHONY: test
 test: servers lint ## everything that must pass: set-up, lint, all tests with the race detector
-	LOCKER_TEST_SERVERS=require $(GO) test -race -timeout 15m ./...
-	@for m in $(NESTED); do (cd $$m && echo "in $$m" && LOCKER_TEST_SERVERS=require $(GO) test -timeout 15m ./...) || exit 1; done
+	$(call in-modules,LOCKER_TEST_SERVERS=require $(GO) test -race -timeout 15m ./...)
 
 .PHONY: lint
-lint: $(STATICCHECK) ## gofmt, go vet, staticcheck, and a build for the other systems
+lint: $(STATICCHECK) ## gofmt, go vet, staticcheck, and whether all compiles for macOS and Windows
 	@bad=$$(gofmt -l .); if [ -n "$$bad" ]; then echo "gofmt would change:"; echo "$$bad"; exit 1; fi
-	$(GO) vet ./...
-	$(STATICCHECK) ./...
-	@for m in $(NESTED); do (cd $$m && echo "in $$m" && $(GO) vet ./...) || exit 1; done
+	$(call in-modules,$(GO) vet ./...; $(STATICCHECK) ./...)
 	GOOS=darwin $(GO) vet ./...
 	GOOS=windows $(GO) vet ./...
 
 .PHONY: bench
 bench: servers ## the benchmarks: ratios to bare requests and to other libraries
-	$(GO) test -run '^$$' -bench . -benchtime 1x ./...
-	@for m in $(NESTED); do (cd $$m && echo "in $$m" && $(GO) test -run '^$$' -bench . -benchtime 1x ./...) || exit 1; done
+	$(call in-modules,LOCKER_TEST_SERVERS=require $(GO) test -run '^$$' -bench . -benchtime 1x ./...)
 
 .PHONY: servers
 servers: ## install the servers that the tests start, where they are missing
