@@ -28,6 +28,10 @@ func (s *supervisor) stopped(by syscall.Signal) {
 	case s.terminal == nil || s.stage != running:
 		return
 	case by == syscall.SIGTTIN || by == syscall.SIGTTOU:
+		if s.terminal.Has(s.group.ID()) { // it was stopped just before it got it
+			s.group.Signal(syscall.SIGCONT)
+			return
+		}
 		if s.terminal.Ours() {
 			s.giveTerminal()
 			return

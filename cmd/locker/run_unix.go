@@ -63,10 +63,10 @@ func (a *app) run(ctx context.Context, key string, argv []string, opts runOption
 	if ctx.Err() != nil {
 		return errors.Join(context.Cause(ctx), hold.Unlock())
 	}
+	s := newSupervisor(a, g, hold, opts.killAfter)
 	if err := g.Start(path, argv, environment(os.Environ(), hold.Lease())); err != nil {
 		return errors.Join(cannotStart(argv[0], err), hold.Unlock())
 	}
-	s := newSupervisor(a, g, hold, opts.killAfter)
 	status := s.supervise()
 	unlockErr := hold.Unlock()
 	switch {

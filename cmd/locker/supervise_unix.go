@@ -52,6 +52,8 @@ type supervisor struct {
 	status    int         // the exit code of the command
 }
 
+// newSupervisor returns the supervisor of a command that is about to start. From now
+// on the signals of job control, too, are the command's.
 func newSupervisor(a *app, g *group.Group, hold *locker.Hold, killAfter time.Duration) *supervisor {
 	s := &supervisor{
 		app:       a,
@@ -62,12 +64,12 @@ func newSupervisor(a *app, g *group.Group, hold *locker.Hold, killAfter time.Dur
 		next:      time.NewTimer(time.Hour),
 	}
 	s.next.Stop()
+	signal.Notify(a.signals, syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGWINCH)
 	return s
 }
 
 // supervise returns the exit code of the command when nothing is left of its group.
 func (s *supervisor) supervise() int {
-	signal.Notify(s.app.signals, syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGWINCH)
 	if s.terminal != nil {
 		signal.Ignore(syscall.SIGTTOU) // else taking back the terminal would stop us
 		defer s.terminal.Close()
@@ -154,9 +156,12 @@ func (s *supervisor) lose() {
 	}
 	s.lost = true
 	left := s.hold.Lease().Remaining()
-	if why := context.Cause(s.hold.Context()); why != nil {
+	switch why := context.Cause(s.hold.Context()); {
+	case why != nil:
 		s.app.logf("the lock is lost, so the command is ended: %v", why)
-	} else {
+	case left <= 0:
+		s.app.logf("the lock is lost, so the command is ended: nobody renewed it, as while locker is stopped")
+	default:
 		s.app.logf("the lock could not be renewed and will be lost in %s, so the command is ended", left.Round(time.Millisecond))
 	}
 	if s.stage < terminated {

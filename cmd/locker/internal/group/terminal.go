@@ -28,7 +28,10 @@ func (t *Terminal) Close() error { return t.f.Close() }
 
 // Ours reports whether this process's group is the foreground group, which gets the
 // terminal's signals and may read from it.
-func (t *Terminal) Ours() bool { return t.foreground() == t.ours }
+func (t *Terminal) Ours() bool { return t.Has(t.ours) }
+
+// Has reports whether pgid is the foreground group.
+func (t *Terminal) Has(pgid int) bool { return t.foreground() == pgid }
 
 func (t *Terminal) foreground() int {
 	pgid, err := unix.IoctlGetInt(int(t.f.Fd()), unix.TIOCGPGRP)
@@ -46,7 +49,7 @@ func (t *Terminal) Give(pgid int) error {
 
 // TakeBack makes this process's group the foreground group if pgid is.
 func (t *Terminal) TakeBack(pgid int) error {
-	if t.foreground() != pgid {
+	if !t.Has(pgid) {
 		return nil
 	}
 	return t.Give(t.ours)
