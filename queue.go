@@ -48,7 +48,7 @@ func (q *queues) enter(ctx context.Context, key string) error {
 		l.waiting.Remove(place)
 		q.mu.Unlock()
 	}
-	return ended(ctx)
+	return Ended(ctx)
 }
 
 // tryEnter enters if nobody else is at key.

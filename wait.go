@@ -110,7 +110,7 @@ func untilNextAttempt(h Holding, woken bool, delays backoff.BackOff) time.Durati
 // waitEnded returns the error of a wait that ended with its context: why it ended,
 // and beneath it what the last attempt found, or else what an earlier one did.
 func waitEnded(ctx context.Context, held, last error) error {
-	reason := ended(ctx)
+	reason := Ended(ctx)
 	if held == nil || errors.Is(last, ErrHeld) {
 		held = last
 	}
@@ -123,8 +123,9 @@ func waitEnded(ctx context.Context, held, last error) error {
 	return fmt.Errorf("%w; gave up waiting: %w", held, reason)
 }
 
-// ended returns why ctx ended: its error, and its cause where that says more.
-func ended(ctx context.Context) error {
+// Ended returns why ctx ended: its error, and its cause where that says more. Backends
+// wrap it, since callers ask errors.Is for either.
+func Ended(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	if errors.Is(cause, err) {
 		return cause

@@ -34,6 +34,23 @@ var errorCases = []Case{
 				}
 			}
 		}),
+	// redsync#165, redislock#84: the reason was lost.
+	must("Errors/cause of a cancelled context", "Where a context was cancelled with a cause, its error can be told from the error all the same.",
+		func(ctx context.Context, e *Env) {
+			l := e.open(ctx)
+			lease := e.acquire(ctx, l, e.key(), e.long)
+			ended, cancel := context.WithCancelCause(ctx)
+			cancel(errors.New("no longer wanted"))
+			_, err := l.Acquire(ended, e.key(), e.long)
+			e.refuse("Acquire", err, context.Canceled)
+			_, err = l.Renew(ended, lease, e.long)
+			e.refuse("Renew", err, context.Canceled)
+			_, err = l.FenceToken(ended, lease)
+			e.refuse("FenceToken", err, context.Canceled)
+			_, err = locker.AcquireWait(ended, l, lease.Key, e.long)
+			e.refuse("AcquireWait", err, context.Canceled)
+			e.refuse("Release", l.Release(ended, lease), context.Canceled)
+		}),
 	alone(must("Errors/invalid sends nothing", "What is ErrInvalid is refused before any request: wrong arguments in a loop do not load the store.",
 		func(ctx context.Context, e *Env) {
 			l := e.open(ctx)

@@ -60,6 +60,14 @@ var errorMutants = []mutant{
 			return b.inner.Acquire(ctx, key, ttl)
 		}
 	})},
+	{"redsync#165: the cause is told, and the context's error is not", []string{"Errors/cause of a cancelled context"}, by(func(b *broken) {
+		b.release = func(ctx context.Context, lease locker.Lease) error {
+			if ctx.Err() != nil {
+				return &locker.OpError{Op: "release", Key: lease.Key, Err: fmt.Errorf("%w: %w", locker.ErrUnavailable, context.Cause(ctx))}
+			}
+			return b.inner.Release(ctx, lease)
+		}
+	})},
 	{"errors are bare", []string{"Errors/operation"}, by(func(b *broken) {
 		b.release = func(ctx context.Context, lease locker.Lease) error {
 			err := b.inner.Release(ctx, lease)

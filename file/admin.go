@@ -28,7 +28,7 @@ func (l *Locker) states(ctx context.Context) iter.Seq2[*state, error] {
 	return func(yield func(*state, error) bool) {
 		for n := range shards {
 			if ctx.Err() != nil {
-				yield(nil, unavailable(context.Cause(ctx)))
+				yield(nil, unavailable(locker.Ended(ctx)))
 				return
 			}
 			if st, err := l.shard(n).read(); !yield(st, err) || err != nil {

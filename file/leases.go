@@ -15,7 +15,7 @@ func usable(ctx context.Context, key string, ttl time.Duration) error {
 		return err
 	}
 	if ctx.Err() != nil {
-		return unavailable(context.Cause(ctx))
+		return unavailable(locker.Ended(ctx))
 	}
 	return nil
 }
@@ -77,7 +77,7 @@ func (l *Locker) Acquire(ctx context.Context, key string, ttl time.Duration) (lo
 		err = unavailable(fmt.Errorf("writing took longer than the TTL of %s", ttl))
 	}
 	if err == nil && ctx.Err() != nil {
-		err = unavailable(context.Cause(ctx)) // the caller went away while it was written
+		err = unavailable(locker.Ended(ctx)) // the caller went away while it was written
 	}
 	if err != nil && lease.Token != 0 {
 		err = l.undo(ctx, lease, err)

@@ -65,7 +65,7 @@ func usable(ctx context.Context, key string, ttl time.Duration) error {
 		return err
 	}
 	if ctx.Err() != nil {
-		return fmt.Errorf("%w: %w", locker.ErrUnavailable, context.Cause(ctx))
+		return fmt.Errorf("%w: %w", locker.ErrUnavailable, locker.Ended(ctx))
 	}
 	return nil
 }
@@ -197,7 +197,7 @@ func (l *Locker) Inspect(ctx context.Context, key string) (locker.Holding, error
 func (l *Locker) Holdings(ctx context.Context, prefix string) iter.Seq2[locker.Holding, error] {
 	return func(yield func(locker.Holding, error) bool) {
 		if ctx.Err() != nil {
-			yield(locker.Holding{}, fail("list", prefix, fmt.Errorf("%w: %w", locker.ErrUnavailable, context.Cause(ctx))))
+			yield(locker.Holding{}, fail("list", prefix, fmt.Errorf("%w: %w", locker.ErrUnavailable, locker.Ended(ctx))))
 			return
 		}
 		s := l.store
@@ -249,7 +249,7 @@ func (l *Locker) Raise(ctx context.Context, key string, floor locker.Token) erro
 
 func (l *Locker) HighWater(ctx context.Context) (locker.Token, error) {
 	if ctx.Err() != nil {
-		return 0, fail("high-water", "", fmt.Errorf("%w: %w", locker.ErrUnavailable, context.Cause(ctx)))
+		return 0, fail("high-water", "", fmt.Errorf("%w: %w", locker.ErrUnavailable, locker.Ended(ctx)))
 	}
 	s := l.store
 	s.mu.Lock()
