@@ -127,7 +127,7 @@ func (r *runner) settle(ctx context.Context, cmd *redis.Cmd, send func(context.C
 }
 
 func moving(err error) bool {
-	return redis.HasErrorPrefix(err, "TRYAGAIN") || redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK")
+	return err != nil && (redis.HasErrorPrefix(err, "TRYAGAIN") || redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK"))
 }
 
 // replicated waits until the replicas have what was written over conn. They

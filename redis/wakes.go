@@ -267,7 +267,7 @@ func (w *wakes) receive(m any) {
 	switch m := m.(type) {
 	case *redis.Message:
 		ended, listeners := redisnode.ParseMessage(m.Payload)
-		if c := w.channels[m.Channel]; c != nil {
+		if c := w.channels[m.Channel]; c != nil && m.Payload != "" {
 			c.wakeAll(ended, listeners)
 		}
 	case *redis.Subscription:

@@ -18,7 +18,7 @@ if token <= fence then
 elseif too_far(token, fence, time) then
   verdict = 'ahead'
 elseif redis.call('SET', KEYS[1], value, 'NX', 'PX', ARGV[3]) then
-  write_fence(KEYS[2], ARGV[2], release, time, ARGV[3], tonumber(ARGV[4]))
+  write_fence(KEYS[2], token, release, time, ARGV[3], tonumber(ARGV[4]))
   return tonumber(ARGV[3])
 end
 local current = redis.call('GET', KEYS[1])

@@ -26,9 +26,10 @@ var sources embed.FS
 // a request.
 type script struct{ source, sha any }
 
-func load(name string) *script {
+// load returns the script that the files make together.
+func load(files ...string) *script {
 	var source []byte
-	for _, file := range []string{"fence.lua", name} {
+	for _, file := range files {
 		b, err := sources.ReadFile(file)
 		if err != nil {
 			panic(err) // not in the binary: cannot happen
@@ -40,12 +41,12 @@ func load(name string) *script {
 }
 
 var (
-	acquireScript = load("acquire.lua")
-	renewScript   = load("renew.lua")
-	releaseScript = load("release.lua")
-	undoScript    = load("undo.lua")
-	breakScript   = load("break.lua")
-	raiseScript   = load("raise.lua")
+	acquireScript = load("fence.lua", "acquire.lua")
+	renewScript   = load("fence.lua", "renew.lua")
+	releaseScript = load("fence.lua", "wake.lua", "release.lua")
+	undoScript    = load("fence.lua", "wake.lua", "undo.lua")
+	breakScript   = load("wake.lua", "break.lua")
+	raiseScript   = load("fence.lua", "raise.lua")
 	inspectScript = load("inspect.lua")
 )
 
@@ -86,8 +87,7 @@ type Grant struct {
 // saves an allocation for each.
 type request struct {
 	Grant
-	token, ttl, keep int64
-	id               uint64
+	token, ttl, keep, id int64
 }
 
 func (n *Node) request(g Grant, ttl time.Duration) *request {
@@ -178,9 +178,15 @@ func (n *Node) Renew(ctx context.Context, g Grant, ttl time.Duration) (bool, err
 // many listen to the lock's channel, as far as the server knows.
 func (n *Node) Release(ctx context.Context, g Grant, id uint64) (released bool, listeners int, err error) {
 	r := n.request(g, 0)
-	r.id = id
+	r.id = releaseID(id)
 	count, err := n.count(ctx, releaseScript, !durable, []any{nil, nil, 2, &r.Lock, &r.Fence, &r.Holder, &r.token, &r.id, &r.keep, &r.Channel, n.far})
 	return count > 0, int(max(count-1, 0)), err
+}
+
+// releaseID returns an id of 19 digits, as the scripts expect.
+func releaseID(id uint64) int64 {
+	const lowest = 1_000_000_000_000_000_000
+	return lowest + int64(id%(8*lowest))
 }
 
 // ParseMessage reads what is published on a lock's channel: the token of the grant
@@ -268,6 +274,9 @@ func (n *Node) eval(ctx context.Context, s *script, durable bool, words []any) (
 	words[0], words[1] = "evalsha", s.sha
 	cmd := redis.NewCmd(ctx, words...)
 	err := n.run.Run(ctx, cmd, *key, durable)
+	if err == nil {
+		return cmd.Val(), nil
+	}
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
 		words[0], words[1] = "eval", s.source
 		cmd = redis.NewCmd(ctx, words...)

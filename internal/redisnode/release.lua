@@ -8,12 +8,12 @@
 -- Returns 1 and how many wait for the lock, or 0 if this grant does not hold it.
 if redis.call('GET', KEYS[1]) ~= ARGV[1] .. ':' .. ARGV[2] then
   local record = redis.call('GET', KEYS[2])
-  return record and string.find(record .. ' ', ' ' .. ARGV[3] .. ' ', 1, true) and 1 or 0
+  return record and string.find(record, ' ' .. ARGV[3], 17, true) and 1 or 0
 end
 -- The lock first: a server out of memory lets a script write that has begun to.
 redis.call('DEL', KEYS[1])
 local id = ' ' .. ARGV[3]
 if redis.call('APPEND', KEYS[2], id) == #id then
-  write_fence(KEYS[2], ARGV[2], ARGV[3], now(), 0, tonumber(ARGV[4])) -- it was gone
+  write_fence(KEYS[2], tonumber(ARGV[2]), id, now(), 0, tonumber(ARGV[4])) -- it was gone
 end
 return 1 + wake(ARGV[5], ARGV[2], ARGV[6])

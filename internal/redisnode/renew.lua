@@ -11,5 +11,5 @@ end
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
 -- The fence is kept for as long as the lock may stand, and put back if it is gone.
 local fence, release = read_fence(KEYS[2])
-write_fence(KEYS[2], digits(math.max(fence, tonumber(ARGV[2]))), release, now(), ARGV[3], tonumber(ARGV[4]))
+write_fence(KEYS[2], math.max(fence, tonumber(ARGV[2])), release, now(), ARGV[3], tonumber(ARGV[4]))
 return 1
