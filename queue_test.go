@@ -219,14 +219,16 @@ func TestGoroutinesOfOneProcessShareALockFairly(t *testing.T) {
 	c := newClient(t, memory.New(nil), nil)
 	var counts [goroutines]float64
 	total := 0 // guarded by the lock, as are the counts
-	var ready, wg sync.WaitGroup
-	ready.Add(goroutines)
+	here := make(map[int]bool)
+	var wg sync.WaitGroup
 	for i := range goroutines {
 		wg.Go(func() {
-			ready.Done()
-			ready.Wait()
 			for done := false; !done; {
 				err := c.Do(t.Context(), key, func(context.Context, locker.Lease) error {
+					// It counts from when all are there: some begin to run late.
+					if here[i] = true; len(here) < goroutines {
+						return nil
+					}
 					if done = total >= handOffs; !done {
 						total++
 						counts[i]++
