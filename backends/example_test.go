@@ -10,22 +10,40 @@ import (
 	"github.com/locker-go/locker/memory"
 )
 
-func ExampleOpen() {
-	ctx := context.Background()
-	client, err := backends.Open(ctx, "memory://", nil) // or file:///var/lib/app/locks, redis://cache:6379
+func sendInvoice(ctx context.Context, url string, invoices *table) error {
+	client, err := backends.Open(ctx, url, nil) // redis://127.0.0.1:6379, file:///var/lib/app/locks, memory://
 	if err != nil {
-		fmt.Println(err)
-		return
+		return err
 	}
 	defer client.Close()
-	err = client.Do(ctx, "invoice:42", func(_ context.Context, lease locker.Lease) error {
-		fmt.Println("holding", lease.Key)
-		return nil
+	return client.Do(ctx, "invoice:42", func(ctx context.Context, lease locker.Lease) error {
+		// ctx ends if the lock is lost. The table refuses a token lower than it has seen.
+		return invoices.update(ctx, 42, "sent", lease.Token)
 	})
-	fmt.Println(err)
+}
+
+func ExampleOpen() {
+	invoices := new(table)
+	fmt.Println(sendInvoice(context.Background(), "memory://", invoices), invoices.state)
+	fmt.Println(invoices.update(context.Background(), 42, "draft", 1)) // a holder of long ago
 	// Output:
-	// holding invoice:42
-	// <nil>
+	// <nil> sent
+	// token 1 is stale
+}
+
+// table stands for a database: with SQL, update is one statement that has
+// "SET state = $1, token = $2 WHERE id = $3 AND token <= $2".
+type table struct {
+	state string
+	token locker.Token
+}
+
+func (t *table) update(_ context.Context, _ int, state string, token locker.Token) error {
+	if token < t.token {
+		return fmt.Errorf("token %d is stale", token)
+	}
+	t.state, t.token = state, token
+	return nil
 }
 
 func ExampleRegistry() {
