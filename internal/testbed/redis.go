@@ -27,7 +27,9 @@ func redisSpec(t testing.TB, args ...string) Spec {
 		Args: func(port int, dir string) []string {
 			own := []string{
 				"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--daemonize", "no",
-				"--repl-diskless-sync-delay", "0", // by default replicas wait five seconds for others
+				// By default a replica waits five seconds for others, and then its master
+				// up to a second for its first word before it sends on.
+				"--repl-diskless-sync", "no",
 			}
 			return append(own, args...)
 		},
@@ -68,7 +70,7 @@ func Redis(t testing.TB, args ...string) *Server {
 func RedisReplica(t testing.TB, master *Server, args ...string) *Server {
 	t.Helper()
 	s := Redis(t, append([]string{"--replicaof", "127.0.0.1 " + strconv.Itoa(master.port)}, args...)...)
-	// A master counts a replica only once that has confirmed something.
+	// Both must say so, or WAIT would not count it yet.
 	until(t, s.String()+" is in step with its master", func(ctx context.Context) error {
 		return errors.Join(
 			infoHas(ctx, s.Addr(), "master_link_status:up"),

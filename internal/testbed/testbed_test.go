@@ -278,6 +278,26 @@ func TestFraming(t *testing.T) {
 }
 
 func TestReplicaSentinelAndCluster(t *testing.T) {
+	t.Run("replica", func(t *testing.T) {
+		t.Parallel()
+		master := Redis(t)
+		c := connect(t, master.Addr()) // WAIT is about the writes of its connection
+		for n := range 2 {
+			if err := c.Set(t.Context(), "k", n, 0).Err(); err != nil {
+				t.Fatal(err)
+			}
+			replica := RedisReplica(t, master)
+			if got := connect(t, replica.Addr()).Get(t.Context(), "k").Val(); got != strconv.Itoa(n) {
+				t.Errorf("the replica has %q, want %d", got, n)
+			}
+			if got := c.Info(t.Context(), "replication").Val(); strings.Count(got, "state=online") != n+1 {
+				t.Errorf("the master does not serve %d replicas: %s", n+1, got)
+			}
+			if got := c.Wait(t.Context(), n+1, 4*time.Second).Val(); int(got) != n+1 {
+				t.Errorf("%d replicas confirm a write, want %d", got, n+1)
+			}
+		}
+	})
 	t.Run("sentinel", func(t *testing.T) {
 		t.Parallel()
 		g := RedisSentinel(t)
