@@ -57,8 +57,12 @@ func (p *proposer) saw(t locker.Token) {
 // failover forgets some, two clients do not count alike from there.
 func (p *proposer) after(key string, a redisnode.Answer) locker.Token {
 	apart := a.Time.Sub(p.clock())
-	if apart.Abs() > lead {
-		if p.skew.Swap(apart.Microseconds()) == 0 {
+	skew := apart.Microseconds()
+	if apart.Abs() <= lead {
+		skew = 0
+	}
+	if old := p.skew.Swap(skew); old != 0 || skew != 0 {
+		if old == 0 {
 			p.jumped(key, fmt.Errorf("the server's clock (%s) and this process's are %s apart; tokens follow the server's",
 				a.Time.UTC().Format(time.RFC3339), apart.Abs().Round(time.Second)))
 		}

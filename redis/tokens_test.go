@@ -50,6 +50,22 @@ func TestProposer(t *testing.T) {
 	}
 }
 
+// A clock that was wrong and is put right, here or on the server: tokens went on to
+// be counted by the difference, and every attempt was refused as too far ahead.
+func TestProposerForgetsSkew(t *testing.T) {
+	server := time.UnixMicro(1_800_000_000_000_000)
+	for _, apart := range []time.Duration{-time.Hour, -time.Minute, time.Minute, time.Hour} {
+		clock := server.Add(apart)
+		p := &proposer{clock: func() time.Time { return clock }, jumped: func(string, error) {}}
+		answer := redisnode.Answer{Status: redisnode.Stale, Fence: micros(server) - 1, Time: server}
+		p.after("k", answer)
+		clock = server
+		if got := p.after("k", answer); got != micros(server) {
+			t.Errorf("with a clock that was %s off and is right now, the proposal is the server's clock %+d us", apart, int64(got-micros(server)))
+		}
+	}
+}
+
 // Below what the server forgot, this process's own memory stands.
 func TestProposerRemembers(t *testing.T) {
 	now := time.UnixMicro(1_800_000_000_000_000)
