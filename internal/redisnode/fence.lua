@@ -37,11 +37,19 @@ local function digits(token)
 end
 
 -- write_fence stores a fence until retention ms (0: for ever) after the later of
--- the fence and the clock, and ttl ms more.
-local function write_fence(key, token, release, time, ttl, retention)
+-- the fence and the clock, and ttl ms more; but for least ms, if that is given.
+local function write_fence(key, token, release, time, ttl, retention, least)
   if retention == 0 then
     redis.call('SET', key, digits(token) .. release)
   else
-    redis.call('SET', key, digits(token) .. release, 'PX', math.ceil(math.max(0, token - time) / 1000) + ttl + retention)
+    local keep = math.ceil(math.max(0, token - time) / 1000) + ttl + retention
+    redis.call('SET', key, digits(token) .. release, 'PX', math.max(keep, least or 0))
   end
+end
+
+-- lift_fence stores the fence of a lock that another grant may hold, and for longer:
+-- it is kept for no less than it was to be.
+local function lift_fence(key, token, release, time, retention)
+  local left = redis.call('PTTL', key)
+  write_fence(key, token, release, time, 0, left == -1 and 0 or retention, left)
 end

@@ -12,5 +12,5 @@ if floor <= fence then
 elseif too_far(floor, fence, time) then
   return {'ahead', digits(fence), digits(time)}
 end
-write_fence(KEYS[1], floor, release, time, 0, tonumber(ARGV[2]))
+lift_fence(KEYS[1], floor, release, time, tonumber(ARGV[2]))
 return 1

@@ -15,6 +15,6 @@ local fence, release = read_fence(KEYS[2])
 local time = now()
 local token = tonumber(ARGV[2])
 if token > fence and not too_far(token, fence, time) then
-  write_fence(KEYS[2], token, release, time, 0, tonumber(ARGV[3]))
+  lift_fence(KEYS[2], token, release, time, tonumber(ARGV[3]))
 end
 return taken and 1 or 0
