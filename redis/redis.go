@@ -217,7 +217,10 @@ func (l *Locker) acquire(ctx context.Context, key string, keys redisnode.Keys, t
 			answer.Holder.Key = key
 			return locker.Lease{}, &locker.HeldError{Holding: answer.Holder}
 		default:
-			token = l.tokens.after(key, answer)
+			if token = l.tokens.after(key, answer); token > locker.MaxToken {
+				return locker.Lease{}, fmt.Errorf("%w: the fence %d, beyond which there are no tokens, is damaged: delete its record %q",
+					locker.ErrUnavailable, answer.Fence, keys.Fence)
+			}
 		}
 	}
 	return locker.Lease{}, fmt.Errorf("%w: others took and gave back the lock during each of %d attempts", locker.ErrHeld, maxAttempts)
@@ -236,9 +239,15 @@ func (l *Locker) undo(ctx context.Context, g redisnode.Grant, ttl time.Duration,
 	return nil
 }
 
-// refused says whether the server answered a request with an error. A script that
-// fails has not taken the lock: that is the last thing it does.
+// refused says whether the server answered a request with an error after which the
+// lock is not taken.
 func refused(err error) bool {
+	_, written := errors.AsType[*unconfirmedError](err)
+	return !written && redisnode.Refused(err)
+}
+
+// answered says whether a request failed with an error that the server answered.
+func answered(err error) bool {
 	_, ok := errors.AsType[redis.Error](err)
 	return ok
 }
@@ -252,7 +261,7 @@ func neverSent(err error) bool {
 // connectionLost says whether a request failed with its connection, so that it may
 // succeed on another one: as when the server was restarted.
 func connectionLost(err error) bool {
-	if refused(err) {
+	if answered(err) {
 		return false
 	}
 	if t, ok := errors.AsType[net.Error](err); ok {

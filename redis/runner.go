@@ -96,7 +96,7 @@ func (r *runner) send(ctx context.Context, cmd *redis.Cmd, key string, durable b
 		if err := conn.Process(ctx, once{cmd}); err != nil {
 			return err
 		}
-		if _, granted := cmd.Val().(int64); !granted {
+		if n, _ := cmd.Val().(int64); n <= 0 {
 			return nil // nothing was written
 		}
 		return r.replicated(ctx, conn)
@@ -130,6 +130,13 @@ func moving(err error) bool {
 	return err != nil && (redis.HasErrorPrefix(err, "TRYAGAIN") || redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK"))
 }
 
+// unconfirmedError is why the replicas could not be asked for what the master has
+// written already: nothing that the master says then is a refusal of the request.
+type unconfirmedError struct{ error }
+
+func (e *unconfirmedError) Error() string { return "ask the replicas: " + e.error.Error() }
+func (e *unconfirmedError) Unwrap() error { return e.error }
+
 // replicated waits until the replicas have what was written over conn. They
 // confirm only what was written over the connection that asks.
 func (r *runner) replicated(ctx context.Context, conn *redis.Conn) error {
@@ -139,7 +146,7 @@ func (r *runner) replicated(ctx context.Context, conn *redis.Conn) error {
 	}
 	ack := redis.NewCmd(ctx, "wait", r.replicas, max(wait.Milliseconds(), 1))
 	if err := conn.Process(ctx, once{ack}); err != nil {
-		return err
+		return &unconfirmedError{err}
 	}
 	if n, _ := ack.Val().(int64); n < int64(r.replicas) {
 		return fmt.Errorf("%d of the %d replicas that MinReplicas asks for confirmed within %s", n, r.replicas, wait.Round(time.Millisecond))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -11,7 +12,8 @@ import (
 	"github.com/locker-go/locker"
 )
 
-// remedies tell what to do about the errors of a server, by how they begin.
+// remedies tell what to do about the errors of a server, by how they begin after
+// "ERR ".
 var remedies = []struct{ prefix, text string }{
 	{"WRONGTYPE", "the key is used by something else: it holds another type of value than a lock"},
 	{"WRONGPASS", "the user name or the password is wrong"},
@@ -27,7 +29,21 @@ var remedies = []struct{ prefix, text string }{
 	{"MISCONF", "the server cannot save its data and refuses writes"},
 	{"BUSY", "the server is busy running a script"},
 	{"EXECABORT", "the server refused the transaction"},
-	{"ERR max number of clients", "the server has too many clients"},
+	{"max number of clients", "the server has too many clients"},
+}
+
+// refusals begin the errors of a server that has not run a request, and those of the
+// scripts before they write. Others may come from a proxy that does not know whether
+// the server did.
+var refusals = []string{
+	"NOSCRIPT", "WRONGTYPE", "WRONGPASS", "NOAUTH", "NOPERM", "READONLY", "MASTERDOWN", "LOADING", "OOM", "MOVED", "ASK ",
+	"CROSSSLOT", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "MISCONF", "BUSY", "EXECABORT", "max number of clients",
+}
+
+// Refused says whether err is a server's answer that it has not done what it was
+// asked for.
+func Refused(err error) bool {
+	return slices.ContainsFunc(refusals, func(prefix string) bool { return redis.HasErrorPrefix(err, prefix) })
 }
 
 // Unavailable wraps what a request failed with as an ErrUnavailable that says what
