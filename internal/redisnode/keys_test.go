@@ -93,7 +93,8 @@ func TestParseValue(t *testing.T) {
 		{":1", ":1", 0},
 		{"", "", 0},
 		{"c2VjcmV0", "c2VjcmV0", 0},
-		{"a:b:7", "a:b", 7},
+		{"a:b:1796089509046298", "a:b", 1796089509046298},
+		{"web1:4711", "web1:4711", 0},
 	}
 	for _, tt := range tests {
 		holder, token := parseValue(tt.value)

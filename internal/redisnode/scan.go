@@ -2,6 +2,7 @@ package redisnode
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 
@@ -25,12 +26,12 @@ func ScanHoldings(ctx context.Context, server *redis.Client, prefix string, yiel
 			values[i] = pipe.Get(ctx, name)
 			left[i] = pipe.Do(ctx, "pttl", name)
 		}
-		_, err := pipe.Exec(ctx)
+		_, _ = pipe.Exec(ctx) // each command has its error
 		for i, name := range names {
-			if values[i].Err() != nil || left[i].Err() != nil {
-				if _, ok := values[i].Err().(redis.Error); ok {
-					continue // free by now, or not a string
-				}
+			if err := values[i].Err(); err == redis.Nil || redis.HasErrorPrefix(err, "WRONGTYPE") {
+				continue // free by now, or not a string
+			}
+			if err := errors.Join(values[i].Err(), left[i].Err()); err != nil {
 				return false, err
 			}
 			pttl, _ := left[i].Val().(int64)

@@ -4,7 +4,6 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/locker-go/locker"
@@ -15,12 +14,15 @@ func valueOf(holder string, token locker.Token) string {
 	return holder + ":" + strconv.FormatUint(uint64(token), 10)
 }
 
+// tokenDigits is how many digits a token has, from the year 2001 on.
+const tokenDigits = 16
+
 // parseValue returns the holder and the token of a value. That of another program
-// is a holder as it stands, without a token.
+// is a holder as it stands, without a token; host:pid is a usual one.
 func parseValue(value string) (holder string, token locker.Token) {
-	if cut := strings.LastIndexByte(value, ':'); cut > 0 {
+	if cut := len(value) - tokenDigits - 1; cut > 0 && value[cut] == ':' {
 		n, err := strconv.ParseUint(value[cut+1:], 10, 64)
-		if t := locker.Token(n); err == nil && t > 0 && t <= locker.MaxToken && value[cut+1] != '0' {
+		if t := locker.Token(n); err == nil && t <= locker.MaxToken && value[cut+1] != '0' {
 			return value[:cut], t
 		}
 	}
