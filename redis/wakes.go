@@ -121,7 +121,7 @@ func (n *waiter) yield(ctx context.Context) error {
 	case <-n.wake:
 		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return locker.Ended(ctx)
 	}
 }
 
@@ -203,7 +203,9 @@ func (w *wakes) send() {
 }
 
 func (w *wakes) close() error {
+	w.mu.Lock() // nobody is about to start what is waited for here
 	w.cancel()
+	w.mu.Unlock()
 	w.wg.Wait()
 	return nil
 }

@@ -1,0 +1,25 @@
+package redis
+
+import (
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A waiter that found the lock held while its Locker was closed started what Close
+// had not waited for.
+func TestCloseWhileWaiting(t *testing.T) {
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", DialerRetries: 1})
+	defer client.Close()
+	for range 200 {
+		w := newWakes(client)
+		n := w.watch("channel")
+		done := make(chan struct{})
+		go func() { w.held(n, 1); close(done) }()
+		if err := w.close(); err != nil {
+			t.Fatal(err)
+		}
+		<-done
+		w.leave(n)
+	}
+}
