@@ -12,7 +12,14 @@ import (
 	lockredis "github.com/locker-go/locker/redis"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	redis.SetLogger(silent{}) // it tells of each server that a test broke
+	goleak.VerifyTestMain(m)
+}
+
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
 
 // connect returns a client of the server at addr.
 func connect(t testing.TB, addr string) *redis.Client {
