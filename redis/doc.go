@@ -17,6 +17,7 @@
 // A user of an access control list needs, in the default namespace: the keys
 // ~locker:* and ~{*}?fence:locker:* (the question mark stands for a NUL byte), the
 // channels &locker:*, and the commands evalsha, eval, get, set, append, del, pexpire, pttl,
-// time, publish, subscribe, unsubscribe, ping; for listing also scan. It works
+// time, publish, subscribe, unsubscribe, ping; for listing also scan, and for
+// MinReplicas wait. It works
 // without the channels, but then waiting polls. Servers from Redis 6.0 on are supported.
 package redis

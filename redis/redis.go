@@ -76,8 +76,9 @@ var (
 
 // New returns a Locker on a client of a server (*redis.Client, also one made by
 // redis.NewFailoverClient) or of a cluster (*redis.ClusterClient). Anything else is
-// refused: a *redis.Ring moves keys to other servers when one is down. Close the
-// Locker before the client.
+// refused: a *redis.Ring moves keys to other servers when one is down, and a cluster
+// client that reads from replicas hears of a grant late. Close the Locker before the
+// client.
 func New(client redis.UniversalClient, opts *Options) (*Locker, error) {
 	l := &Locker{client: client}
 	if opts != nil {
@@ -127,7 +128,9 @@ func (o *Options) check() error {
 	return locker.ValidateNamespace(o.Namespace)
 }
 
-// Close stops what waits for wake-ups, and closes the client if Open made it.
+// Close stops what waits for wake-ups, and closes the client if Open made it. End the
+// contexts of AcquireWait before: from then on it only asks now and then, and does
+// not fail at once when the client is closed.
 func (l *Locker) Close() error {
 	err := l.wakes.close()
 	if l.owned {
@@ -209,7 +212,10 @@ func (l *Locker) acquire(ctx context.Context, key string, keys redisnode.Keys, t
 			lease := locker.Lease{Key: key, Holder: g.Holder, Token: g.Token}.Granted(asked, ttl, answer.Kept)
 			if lease.Remaining() == 0 {
 				late := fmt.Errorf("%w: the answer took longer than the lease: use a longer TTL", locker.ErrUnavailable)
-				return locker.Lease{}, errors.Join(late, l.undo(ctx, g, ttl, nil))
+				if err := l.undo(ctx, g, ttl, late); err != nil {
+					return locker.Lease{}, err
+				}
+				return locker.Lease{}, late
 			}
 			l.tokens.saw(token)
 			return lease, nil
@@ -283,7 +289,8 @@ func grantOf(lease locker.Lease, keys redisnode.Keys) redisnode.Grant {
 	return redisnode.Grant{Keys: keys, Holder: lease.Holder, Token: lease.Token}
 }
 
-// Renew takes one request.
+// Renew takes one request. One that failed may still arrive, and set the TTL that it
+// asked for: after a failure do not count on a longer one.
 func (l *Locker) Renew(ctx context.Context, lease locker.Lease, ttl time.Duration) (locker.Lease, error) {
 	if err := locker.ValidateTTL(ttl); err != nil {
 		return lease, fail("renew", lease.Key, err)

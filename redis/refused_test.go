@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"errors"
 	"net"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -102,5 +104,48 @@ func TestLossWithoutReplicas(t *testing.T) {
 	strict := on(t, connect(t, server.Addr()), &lockredis.Options{MinReplicas: 1})
 	if _, err := strict.Renew(t.Context(), lease, testTTL); !errors.Is(err, locker.ErrNotHeld) {
 		t.Errorf("renew = %v, want ErrNotHeld", err)
+	}
+}
+
+// An answer later than the lease, and then no answer to the clean-up: the error said
+// %!w(<nil>).
+func TestLateAnswerThatCannotBeUndone(t *testing.T) {
+	t.Parallel()
+	server := testbed.Redis(t)
+	proxy := testbed.NewProxy(t, server.Addr(), testbed.RESP)
+	l := on(t, connect(t, proxy.Addr()), nil)
+	mustAcquire(t, l, "warm")
+	before := len(proxy.Requests())
+	deliver := proxy.HoldRequest("evalsha")
+	const ttl = locker.MinTTL
+	done := make(chan error, 1)
+	go func() { done <- second(l.Acquire(t.Context(), "k", ttl)) }()
+	until(t, "the request is held up", func() bool { return len(proxy.Requests()) > before })
+	for range 2 { // once more after a lost connection
+		proxy.LoseReply("evalsha", "eval")
+	}
+	time.Sleep(2 * ttl)
+	deliver()
+	err := <-done
+	if !errors.Is(err, locker.ErrUnavailable) || !strings.Contains(err.Error(), "use a longer TTL; the lock may have been taken") {
+		t.Errorf("acquire = %v; want ErrUnavailable that says all of it", err)
+	}
+}
+
+// A cluster client that reads from replicas answered FenceToken from one, which may
+// not have heard yet that the lock is another's.
+func TestReadsFromReplicas(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string]*redis.ClusterOptions{
+		"ReadOnly":       {ReadOnly: true},
+		"RouteByLatency": {RouteByLatency: true},
+		"RouteRandomly":  {RouteRandomly: true},
+	} {
+		opts.Addrs = []string{"127.0.0.1:1"}
+		client := redis.NewClusterClient(opts)
+		defer client.Close()
+		if _, err := lockredis.New(client, nil); !errors.Is(err, locker.ErrInvalid) || !strings.Contains(err.Error(), "replicas") {
+			t.Errorf("%s: new = %v; want ErrInvalid that says why", name, err)
+		}
 	}
 }

@@ -45,6 +45,9 @@ func newRunner(client redis.UniversalClient, opts Options) (*runner, error) {
 		r.master = func(context.Context, string) (*redis.Client, error) { return heeding, nil }
 		r.reload = func(context.Context) {}
 	case *redis.ClusterClient:
+		if c.Options().ReadOnly {
+			return nil, fmt.Errorf("%w: the client reads from replicas, which may not know of a grant yet: use one without ReadOnly, RouteByLatency and RouteRandomly", locker.ErrInvalid)
+		}
 		r.client, r.heedsCtx, r.cluster = c, c.Options().ContextTimeoutEnabled, true
 		r.master = func(ctx context.Context, key string) (*redis.Client, error) {
 			m, err := c.MasterForKey(ctx, key)

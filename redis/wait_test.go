@@ -232,33 +232,3 @@ func TestLeastPrivileges(t *testing.T) {
 		t.Errorf("acquire in another namespace = %v, want ErrUnavailable", err)
 	}
 }
-
-// redsync#164: the reason was lost, here of a wait that ended in its turn-taking.
-func TestWaitEndsWithCause(t *testing.T) {
-	t.Parallel()
-	server := testbed.Redis(t)
-	c := connect(t, server.Addr())
-	l := on(t, connect(t, server.Addr()), nil)
-	ctx, cancel := context.WithCancelCause(t.Context())
-	reason := errors.New("no longer wanted")
-	lease := mustAcquire(t, l, "k")
-	// Another waiter of this Locker keeps the channel, and many others are there.
-	waiting, stop := context.WithCancel(t.Context())
-	other := make(chan error, 1)
-	go func() { _, err := l.AcquireWait(waiting, "k", testTTL); other <- err }()
-	until(t, "the waiter listens", func() bool { return listening(t, c, "locker:k") == 1 })
-	for range 40 {
-		s := c.Subscribe(t.Context(), "locker:k\x00released")
-		defer s.Close()
-	}
-	until(t, "all listen", func() bool { return listening(t, c, "locker:k") == 41 })
-	if err := l.Release(t.Context(), lease); err != nil {
-		t.Fatal(err)
-	}
-	time.AfterFunc(10*time.Millisecond, func() { cancel(reason) })
-	if lease, err := l.AcquireWait(ctx, "k", testTTL); err == nil || !errors.Is(err, context.Canceled) || !errors.Is(err, reason) {
-		t.Errorf("wait = %v, %v; want Canceled and its cause", lease, err)
-	}
-	stop()
-	<-other
-}

@@ -1,6 +1,8 @@
 package redis
 
 import (
+	"context"
+	"errors"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -21,5 +23,16 @@ func TestCloseWhileWaiting(t *testing.T) {
 		}
 		<-done
 		w.leave(n)
+	}
+}
+
+// redsync#164: the reason was lost, here of a wait that ended in its turn-taking.
+func TestYieldKeepsCause(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	reason := errors.New("no longer wanted")
+	cancel(reason)
+	n := &waiter{wake: make(chan struct{}), first: true}
+	if err := n.yield(ctx); !errors.Is(err, context.Canceled) || !errors.Is(err, reason) {
+		t.Errorf("yield = %v; want Canceled and its cause", err)
 	}
 }
