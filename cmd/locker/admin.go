@@ -37,7 +37,7 @@ func shown(h locker.Holding) shownHolding {
 }
 
 func (a *app) statusCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use:   "status KEY",
 		Short: "Show who holds a lock",
 		Long:  "Show who holds the lock of KEY. Exit code 0 if it is held, 1 if it is free.",
@@ -62,7 +62,6 @@ func (a *app) statusCommand() *cobra.Command {
 			})
 		},
 	}
-	return a.jsonFlag(cmd)
 }
 
 func (a *app) printFree(key string) error {
@@ -74,7 +73,7 @@ func (a *app) printFree(key string) error {
 }
 
 func (a *app) lsCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use:   "ls [PREFIX]",
 		Short: "List the locks that are held",
 		Long:  "List the locks that are held, of keys that begin with PREFIX, by key.",
@@ -101,7 +100,6 @@ func (a *app) lsCommand() *cobra.Command {
 			})
 		},
 	}
-	return a.jsonFlag(cmd)
 }
 
 // table writes holdings for people; nothing at all if there are none.

@@ -65,7 +65,7 @@ touches no lock of yours. The server sees some hundred requests a second while i
 	cmd.Flags().StringVar(&pattern, "run", "", "run only the cases whose names match this `REGEXP`")
 	cmd.Flags().DurationVar(&suite.TTL, "ttl", time.Second, "TTL of leases that are left to expire, at least 100ms for a server")
 	cmd.Flags().DurationVar(&suite.Grace, "grace", 0, "how long such a lease may outlive its TTL in the backend")
-	return a.jsonFlag(cmd)
+	return cmd
 }
 
 func matching(pattern string) ([]conformance.Case, error) {

@@ -67,6 +67,9 @@ func classify(ctx context.Context, err error) *exitError {
 	if e, ok := errors.AsType[*exitError](err); ok {
 		return e
 	}
+	if errors.Is(err, syscall.EPIPE) && !errors.Is(err, locker.ErrUnavailable) { // of standard output
+		return &exitError{code: signalCode(syscall.SIGPIPE)}
+	}
 	code := exitInternal
 	switch {
 	case errors.Is(err, locker.ErrHeld):

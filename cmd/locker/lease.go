@@ -185,7 +185,7 @@ the current one of its key, and print its fencing token. If it is not: exit code
 		},
 	}
 	leaseFlag(cmd, &path)
-	return a.jsonFlag(cmd)
+	return cmd
 }
 
 func leaseFlag(cmd *cobra.Command, path *string) {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -30,6 +31,9 @@ func execute(args []string) int {
 	a := &app{out: os.Stdout, err: os.Stderr}
 	ctx, stop := a.interruptible(context.Background())
 	defer stop()
+	// Nobody reading what is printed must not end this process at once, with a lock in
+	// its hands. Caught, unlike ignored, the signal is not inherited by a command.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	root := a.root()
 	root.SetArgs(args)
 	root.SetOut(a.out)
@@ -128,6 +132,7 @@ belong into --url. Put it into LOCKER_URL, or better into a file:
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
 	cmd.PersistentFlags().StringVar(&a.url, "url", "", "`URL` of the backend; better in LOCKER_URL if it has a password")
+	cmd.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON, where anything is printed at all")
 	cmd.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false, "tell on standard error what happens")
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage("%w; see %s --help", err, cmd.CommandPath()) })
 	cmd.AddCommand(
@@ -152,10 +157,4 @@ func classified(do action) action {
 		}
 		return nil
 	}
-}
-
-// jsonFlag adds --json to a subcommand that has something else to print.
-func (a *app) jsonFlag(cmd *cobra.Command) *cobra.Command {
-	cmd.Flags().BoolVar(&a.json, "json", false, "print JSON")
-	return cmd
 }

@@ -23,8 +23,13 @@ import (
 const patience = time.Minute
 
 func TestScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/script",
+	params := scriptParams()
+	params.Dir = "testdata/script"
+	testscript.Run(t, params)
+}
+
+func scriptParams() testscript.Params {
+	return testscript.Params{
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
@@ -42,7 +47,7 @@ func TestScripts(t *testing.T) {
 			"gone":   gone,
 			"rising": rising,
 		},
-	})
+	}
 }
 
 type (

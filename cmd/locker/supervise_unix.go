@@ -155,20 +155,20 @@ func (s *supervisor) lose() {
 		return
 	}
 	s.lost = true
-	left := s.hold.Lease().Remaining()
+	left, grace := s.hold.Lease().Remaining(), s.killAfter
 	switch why := context.Cause(s.hold.Context()); {
 	case why != nil:
 		s.app.logf("the lock is lost, so the command is ended: %v", why)
-	case left <= 0:
-		s.app.logf("the lock is lost, so the command is ended: nobody renewed it, as while locker is stopped")
-	default:
+	case left > 0:
 		s.app.logf("the lock could not be renewed and will be lost in %s, so the command is ended", left.Round(time.Millisecond))
+		grace = min(grace, left)
+	default:
+		s.app.logf("the lock is lost, so the command is ended: nobody renewed it, as while locker is stopped")
+	}
+	if left <= 0 {
+		grace = min(grace, overdue)
 	}
 	if s.stage < terminated {
-		grace := s.killAfter
-		if left <= 0 {
-			grace = min(grace, overdue)
-		}
 		s.terminate(grace)
 	}
 }

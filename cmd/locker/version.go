@@ -40,7 +40,7 @@ func version() versionInfo {
 }
 
 func (a *app) versionCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
 		Args:  cobra.NoArgs,
@@ -60,5 +60,4 @@ func (a *app) versionCommand() *cobra.Command {
 			return err
 		},
 	}
-	return a.jsonFlag(cmd)
 }
