@@ -235,7 +235,8 @@ func (l *Locker) acquire(ctx context.Context, key string, keys redisnode.Keys, t
 // undo makes sure that an attempt of which the outcome is unknown takes nothing. It
 // returns an error only if it cannot be sure.
 func (l *Locker) undo(ctx context.Context, g redisnode.Grant, ttl time.Duration, cause error) error {
-	if refused(cause) || neverSent(cause) {
+	_, written := errors.AsType[*unconfirmedError](cause)
+	if !written && (redisnode.Refused(cause) || neverSent(cause)) {
 		return nil
 	}
 	ctx = context.WithoutCancel(ctx) // the request has a limit of its own
@@ -243,13 +244,6 @@ func (l *Locker) undo(ctx context.Context, g redisnode.Grant, ttl time.Duration,
 		return fmt.Errorf("%w; the lock may have been taken all the same, and then frees itself after %s, since undoing failed too: %w", cause, ttl, err)
 	}
 	return nil
-}
-
-// refused says whether the server answered a request with an error after which the
-// lock is not taken.
-func refused(err error) bool {
-	_, written := errors.AsType[*unconfirmedError](err)
-	return !written && redisnode.Refused(err)
 }
 
 // answered says whether a request failed with an error that the server answered.
