@@ -12,6 +12,7 @@ import (
 	lockredis "github.com/locker-go/locker/redis"
 )
 
+// A rival may lift the fence of a lock that another client holds, and for longer. It
 // is kept: it was gone before the lock was, and tokens could fall.
 func TestFenceOutlivesItsLock(t *testing.T) {
 	t.Parallel()

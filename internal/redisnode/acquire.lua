@@ -6,14 +6,15 @@
 -- Returns for how many ms the lock is kept if this very request holds it, now or
 -- since a first time of which the reply was lost. Otherwise
 --   {'held', value, ms left}    somebody else holds it
---   {'stale', fence, time}      it is free, but the token is not above the fence
+--   {'stale', fence, time}      it is free, but the token is not above the fence, or far
+--                               behind the clock
 --   {'ahead', fence, time}      it is free, but the token is too far ahead
 local fence, release = read_fence(KEYS[2])
 local time = now()
 local token = tonumber(ARGV[2])
 local value = ARGV[1] .. ':' .. ARGV[2]
 local verdict
-if token <= fence then
+if token <= fence or token < time - LAG then
   verdict = 'stale'
 elseif too_far(token, fence, time) then
   verdict = 'ahead'

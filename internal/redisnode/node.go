@@ -100,7 +100,7 @@ type Status int
 const (
 	Granted Status = iota
 	Held           // by somebody else
-	Stale          // free, but the token is not above the fence
+	Stale          // free, but the token is not above the fence, or far behind the clock
 	Ahead          // free, but the token is too far ahead of the clock and the fence
 )
 
