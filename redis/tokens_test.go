@@ -121,7 +121,7 @@ func TestClientClocks(t *testing.T) {
 		if err != nil {
 			t.Fatalf("clock %s off: acquire of a new key: %v", offset, err)
 		}
-		if apart := time.UnixMicro(int64(fresh.Token)).Sub(time.Now()); apart.Abs() > lead {
+		if apart := time.Until(time.UnixMicro(int64(fresh.Token))); apart.Abs() > lead {
 			t.Errorf("clock %s off: the token of a new key is %s from the server's clock", offset, apart)
 		}
 		lease, err := l.Acquire(ctx, "shared", time.Minute)
