@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -25,5 +27,5 @@ func (l leakChecked) Run() int {
 }
 
 func TestMain(m *testing.M) {
-	testscript.Main(leakChecked{m}, map[string]func(){"locker": main})
+	testscript.Main(leakChecked{m}, map[string]func(){"locker": main, "told-of-loss": toldOfLoss})
 }
