@@ -3,12 +3,41 @@ package main
 import (
 	"bytes"
 	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/locker-go/locker/conformance"
 )
+
+func TestSuiteKeepsApart(t *testing.T) {
+	dir := t.TempDir()
+	for _, test := range []struct{ raw, want string }{
+		{"redis://u:p@h:1/0", `^redis://u:p@h:1/0\?namespace=conformance-\w{26}$`},
+		{"redis+cluster://h1:1,h2?tls=true", `^redis\+cluster://h1:1,h2\?namespace=conformance-\w{26}&tls=true$`},
+		{"redis://h?namespace=mine", `^redis://h\?namespace=mine$`},
+		{"redis://h?namespace=", `^redis://h\?namespace=$`},
+		{"redis://h?%zz", `^redis://h\?%zz$`},
+		{"memory://", `^memory://\?namespace=conformance-\w{26}$`},
+		{"file://relative", `^file://relative$`},
+		{"file://" + dir + "/new%20one", `^file://` + dir + `/new%20one/conformance-\d+\?namespace=conformance-\w{26}$`},
+	} {
+		own, cleanUp, err := apart(test.raw)
+		if err != nil || !regexp.MustCompile(test.want).MatchString(own) {
+			t.Errorf("apart(%q) = %q, %v; want %s", test.raw, own, err, test.want)
+			continue
+		}
+		if err := cleanUp(); err != nil {
+			t.Error(err)
+		}
+	}
+	if left, err := os.ReadDir(filepath.Join(dir, "new one")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
 
 func TestReport(t *testing.T) {
 	result := func(name string, outcome conformance.Outcome, reason string) conformance.Result {

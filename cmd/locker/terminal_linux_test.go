@@ -173,6 +173,17 @@ func TestCommandUsesTheTerminal(t *testing.T) {
 	}
 }
 
+// A script, whose shell has no job control, reads from the terminal next.
+func TestTerminalIsGivenBack(t *testing.T) {
+	const script = `locker run k -- sh -c 'printf "re%s\n" ady; read x'; read y; echo "then $y"`
+	s := onTerminal(t, nil, "sh", "-c", script)
+	s.await("ready")
+	s.enter("line\n")
+	s.enter("next\n")
+	s.await("then next")
+	s.ends(0)
+}
+
 func shell(t *testing.T) *screen {
 	t.Helper()
 	if _, err := exec.LookPath("bash"); err != nil {
