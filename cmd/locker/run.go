@@ -19,21 +19,24 @@ type runOptions struct {
 
 const runHelp = `Take the lock of KEY, run COMMAND, and give the lock back when COMMAND has ended.
 
-COMMAND runs in a process group of its own, with standard input, output and error as they
-are, and in its environment the variables LOCKER_KEY and LOCKER_FENCE_TOKEN. Pass the token on to
-what COMMAND writes to, and have it refuse lower ones than it has seen. Signals are
-passed on to the whole group. On a terminal, Ctrl-C, Ctrl-Z and reading work as without locker.
+COMMAND runs in a process group of its own, with standard input, output and error as
+they are, and in its environment the variables LOCKER_KEY and LOCKER_FENCE_TOKEN. Pass
+the token on to what COMMAND writes to, and have it refuse lower ones than it has seen.
+Signals are passed on to the whole group. On a terminal, Ctrl-C, Ctrl-Z and reading work
+as without locker.
 
-The lock is renewed as long as COMMAND runs. If it cannot be, the group gets SIGTERM early
-enough to be gone when the lease ends: --kill-after before that moment, at which
-it gets SIGKILL. If somebody else broke the lock, SIGTERM comes when it is found out, at the
-latest after a third of --ttl, and SIGKILL --kill-after later. While locker is stopped (by Ctrl-Z,
-or SIGSTOP) nobody renews: if the lease ended meanwhile, the same is done as soon as it goes on.
+The lock is renewed as long as COMMAND runs. If it cannot be, the group gets SIGTERM
+early enough to be gone when the lease ends: --kill-after before that moment, at which
+it gets SIGKILL. If somebody else broke the lock, SIGTERM comes when it is found out, at
+the latest after a third of --ttl, and SIGKILL --kill-after later. While locker is
+stopped (by Ctrl-Z, or SIGSTOP) nobody renews: if the lease ended meanwhile, the group
+gets SIGTERM as soon as locker goes on, and SIGKILL a second later or sooner.
 
-What COMMAND leaves running in its group when it ends has a second to end too; then it gets SIGTERM and
-after --kill-after SIGKILL. Only then is the lock given back. If locker itself is killed, even by SIGKILL,
-the whole group is killed at once, and the lock is free after --ttl. A process that leaves the group (a
-daemon, by setsid) is beyond reach: it neither keeps the lock nor is ended.
+What COMMAND leaves running in its group when it ends has a second to end too; then it
+gets SIGTERM, and after --kill-after SIGKILL. Only then is the lock given back. If locker
+itself is killed, even by SIGKILL, the whole group is killed at once, and the lock is
+free after --ttl. A process that leaves the group (a daemon, by setsid) is beyond reach:
+it neither keeps the lock nor is ended.
 
 Exit codes: that of COMMAND, 128+n if signal n ended it or came while waiting for the lock, and
   64       wrong use: arguments, the URL, or what the backend cannot do
