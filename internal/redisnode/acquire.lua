@@ -9,17 +9,33 @@
 --   {'stale', fence, time}      it is free, but the token is not above the fence, or far
 --                               behind the clock
 --   {'ahead', fence, time}      it is free, but the token is too far ahead
-local fence, release = read_fence(KEYS[2])
-local time = now()
+local record = redis.call('GET', KEYS[2])
+local fence, release = 0, ''
+if record then
+  fence = tonumber(string.sub(record, 1, 16))
+  if not fence then
+    error('the fence record is damaged')
+  end
+  if #record > 16 then
+    release = string.sub(record, -20)
+  end
+end
+local t = redis.call('TIME')
+local time = t[1] * 1000000 + t[2]
 local token = tonumber(ARGV[2])
 local value = ARGV[1] .. ':' .. ARGV[2]
 local verdict
 if token <= fence or token < time - LAG then
   verdict = 'stale'
-elseif too_far(token, fence, time) then
+elseif token > time + LEAD and token > fence + STEP then
   verdict = 'ahead'
 elseif redis.call('SET', KEYS[1], value, 'NX', 'PX', ARGV[3]) then
-  write_fence(KEYS[2], token, release, time, ARGV[3], tonumber(ARGV[4]))
+  if ARGV[4] == '0' then
+    redis.call('SET', KEYS[2], ARGV[2] .. release)
+  else
+    local lead = token > time and math.ceil((token - time) / 1000) or 0
+    redis.call('SET', KEYS[2], ARGV[2] .. release, 'PX', lead + ARGV[3] + ARGV[4])
+  end
   return tonumber(ARGV[3])
 end
 local current = redis.call('GET', KEYS[1])
@@ -28,4 +44,4 @@ if current == value then
 elseif current then
   return {'held', current, redis.call('PTTL', KEYS[1])}
 end
-return {verdict, digits(fence), digits(time)}
+return {verdict, string.format('%.0f', fence), string.format('%.0f', time)}

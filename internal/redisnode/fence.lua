@@ -1,14 +1,9 @@
--- What a script that touches a fence begins with.
+-- Functions for the scripts that touch a fence, except the two that every use of a
+-- lock runs: there a function would cost as much as a command.
 --
 -- A fence is a string: the highest token that was granted, refused for good or
 -- raised to, in 16 digits, and then for each of the last releases a space and its id
 -- of 19 digits. A grant forgets all but the last of them.
-
--- In microseconds: LEAD is how far ahead of the server's clock a fence may be lifted,
--- STEP how far above itself where it is ahead of the clock already, and LAG how far
--- behind the clock a granted token may be. Without the last, a client with a slow clock
--- would get a low token where the fence was lost.
-local LEAD, STEP, LAG = 10000000, 1048576, 20000000
 
 local function now()
   local t = redis.call('TIME')

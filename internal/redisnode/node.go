@@ -41,12 +41,12 @@ func load(files ...string) *script {
 }
 
 var (
-	acquireScript = load("fence.lua", "acquire.lua")
-	renewScript   = load("fence.lua", "renew.lua")
-	releaseScript = load("fence.lua", "wake.lua", "release.lua")
-	undoScript    = load("fence.lua", "wake.lua", "undo.lua")
+	acquireScript = load("limits.lua", "acquire.lua")
+	renewScript   = load("limits.lua", "fence.lua", "renew.lua")
+	releaseScript = load("release.lua")
+	undoScript    = load("limits.lua", "fence.lua", "wake.lua", "undo.lua")
 	breakScript   = load("wake.lua", "break.lua")
-	raiseScript   = load("fence.lua", "raise.lua")
+	raiseScript   = load("limits.lua", "fence.lua", "raise.lua")
 	inspectScript = load("inspect.lua")
 )
 

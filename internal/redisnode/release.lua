@@ -13,7 +13,19 @@ end
 -- The lock first: a server out of memory lets a script write that has begun to.
 redis.call('DEL', KEYS[1])
 local id = ' ' .. ARGV[3]
-if redis.call('APPEND', KEYS[2], id) == #id then
-  write_fence(KEYS[2], tonumber(ARGV[2]), id, now(), 0, tonumber(ARGV[4])) -- it was gone
+if redis.call('APPEND', KEYS[2], id) == #id then -- it was gone
+  redis.call('SET', KEYS[2], ARGV[2] .. id)
+  if ARGV[4] ~= '0' then
+    redis.call('PEXPIRE', KEYS[2], ARGV[4])
+  end
 end
-return 1 + wake(ARGV[5], ARGV[2], ARGV[6])
+-- As in wake.lua.
+local listeners = 0
+if ARGV[6] == '0' then
+  listeners = redis.pcall('PUBLISH', ARGV[5], '')
+  if listeners == 0 or type(listeners) ~= 'number' then
+    return 1
+  end
+end
+redis.pcall('PUBLISH', ARGV[5], ARGV[2] .. ' ' .. listeners)
+return 1 + listeners
