@@ -3,9 +3,10 @@
 GO ?= go
 BIN := $(CURDIR)/bin
 STATICCHECK := $(BIN)/staticcheck
+TYPECHECK := $(BIN)/typecheck
 # The product, and the modules of their own that keep what only they need out of its
-# go.mod. tools has no code: it only names programs to build.
-MODULES := . $(patsubst %/go.mod,%,$(filter-out tools/%,$(wildcard */go.mod)))
+# go.mod.
+MODULES := . $(patsubst %/go.mod,%,$(wildcard */go.mod))
 in-modules = @set -e; for m in $(MODULES); do (cd "$$m"; set -x; $(1)); done
 
 .DEFAULT_GOAL := help
@@ -19,11 +20,10 @@ test: servers lint ## everything that must pass: set-up, lint, all tests with th
 	$(call in-modules,LOCKER_TEST_SERVERS=require $(GO) test -race -timeout 15m ./...)
 
 .PHONY: lint
-lint: $(STATICCHECK) ## gofmt, go vet, staticcheck, and whether all compiles for macOS and Windows
+lint: $(STATICCHECK) $(TYPECHECK) ## gofmt, go vet, staticcheck, and whether all compiles for macOS and Windows
 	@bad=$$(gofmt -l .); if [ -n "$$bad" ]; then echo "gofmt would change:"; echo "$$bad"; exit 1; fi
 	$(call in-modules,$(GO) vet ./...; $(STATICCHECK) ./...)
-	GOOS=darwin $(GO) vet ./...
-	GOOS=windows $(GO) vet ./...
+	$(TYPECHECK) darwin windows
 
 .PHONY: bench
 bench: servers ## the benchmarks: ratios to bare requests and to other libraries
@@ -39,6 +39,9 @@ build: ## build the command into bin/
 
 $(STATICCHECK): tools/go.mod tools/go.sum
 	cd tools && $(GO) build -o $@ honnef.co/go/tools/cmd/staticcheck
+
+$(TYPECHECK): tools/go.mod tools/go.sum tools/typecheck/main.go
+	cd tools && $(GO) build -o $@ ./typecheck
 
 .PHONY: clean
 clean: ## remove what was built
