@@ -4,6 +4,7 @@ GO ?= go
 BIN := $(CURDIR)/bin
 STATICCHECK := $(BIN)/staticcheck
 TYPECHECK := $(BIN)/typecheck
+ETCD := $(BIN)/etcd
 # The product, and the modules of their own that keep what only they need out of its
 # go.mod.
 MODULES := . $(patsubst %/go.mod,%,$(wildcard */go.mod))
@@ -30,7 +31,7 @@ bench: servers ## the benchmarks: ratios to bare requests and to other libraries
 	$(call in-modules,LOCKER_TEST_SERVERS=require $(GO) test -run '^$$' -bench . -benchtime 1x ./...)
 
 .PHONY: servers
-servers: ## install the servers that the tests start, where they are missing
+servers: $(ETCD) ## install or build the servers that the tests start, where they are missing
 	@./tools/servers
 
 .PHONY: build
@@ -42,6 +43,9 @@ $(STATICCHECK): tools/go.mod tools/go.sum
 
 $(TYPECHECK): tools/go.mod tools/go.sum tools/typecheck/main.go
 	cd tools && $(GO) build -o $@ ./typecheck
+
+$(ETCD): tools/go.mod tools/go.sum
+	cd tools && $(GO) build -o $@ go.etcd.io/etcd/server/v3
 
 .PHONY: clean
 clean: ## remove what was built

@@ -37,12 +37,17 @@ func program(t testing.TB, install string, names ...string) string {
 			return path
 		}
 	}
-	message := fmt.Sprintf("no %s is installed: apt-get install %s, or run make test", names[0], install)
+	missing(t, fmt.Sprintf("no %s is installed: apt-get install %s, or run make test", names[0], install))
+	return ""
+}
+
+// missing ends a test that has no server.
+func missing(t testing.TB, message string) {
+	t.Helper()
 	if os.Getenv("LOCKER_TEST_SERVERS") == "require" {
 		t.Fatal(message)
 	}
 	t.Skip(message)
-	return ""
 }
 
 // Spec describes a server to start.
@@ -204,11 +209,16 @@ func (s *Server) Restart(keepData bool) {
 	s.t.Helper()
 	s.Kill()
 	if !keepData {
-		if err := os.RemoveAll(s.dir); err != nil {
-			s.t.Fatalf("%s: remove its data: %v", s, err)
-		}
+		s.wipe()
 	}
 	s.StartAgain()
+}
+
+func (s *Server) wipe() {
+	s.t.Helper()
+	if err := os.RemoveAll(s.dir); err != nil {
+		s.t.Fatalf("%s: remove its data: %v", s, err)
+	}
 }
 
 // StartAgain starts a server that was stopped or killed, on the same port.
