@@ -19,33 +19,29 @@ import (
 	"go.uber.org/zap"
 )
 
-// etcdProgram returns the path of etcd: what LOCKER_TEST_ETCD names, else what make
-// servers has built, else what is installed.
-func etcdProgram(t testing.TB) string {
-	t.Helper()
+// etcdProgram returns the path of etcd for a test in dir: what LOCKER_TEST_ETCD names,
+// else what make servers has built in a module around dir, else what is installed.
+func etcdProgram(dir string) (string, error) {
 	if path := os.Getenv("LOCKER_TEST_ETCD"); path != "" {
-		if _, err := os.Stat(path); err != nil {
-			missing(t, "LOCKER_TEST_ETCD: "+err.Error())
+		path, err := exec.LookPath(path)
+		if err != nil {
+			return "", fmt.Errorf("LOCKER_TEST_ETCD: %w", err)
 		}
-		return path
-	}
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
+		return path, nil
 	}
 	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil {
 			continue
 		}
 		if path, err := exec.LookPath(filepath.Join(dir, "bin", "etcd")); err == nil {
-			return path
+			return path, nil
 		}
 	}
 	path, err := exec.LookPath("etcd")
 	if err != nil {
-		missing(t, "no etcd is built or installed: run make servers")
+		return "", fmt.Errorf("no etcd is built or installed: run make servers, or make test: %w", err)
 	}
-	return path
+	return path, nil
 }
 
 // EtcdMembers are the members of an etcd cluster.
@@ -86,7 +82,15 @@ func EtcdCluster(t testing.TB, n int, args ...string) *EtcdMembers {
 
 func startEtcd(t testing.TB, n int, certs *Certificates, args []string) *EtcdMembers {
 	t.Helper()
-	m := &EtcdMembers{t: t, program: etcdProgram(t), args: args, certs: certs}
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := etcdProgram(dir)
+	if err != nil {
+		missing(t, err.Error())
+	}
+	m := &EtcdMembers{t: t, program: program, args: args, certs: certs}
 	for range n {
 		m.peers = append(m.peers, "http://"+loopback(reservePort(t)))
 	}
@@ -223,15 +227,42 @@ func (m *EtcdMembers) Leader() *Server {
 // that they keep or with none. The cluster's id stays.
 func (m *EtcdMembers) Restart(keepData bool) {
 	m.t.Helper()
+	m.restart(func(s *Server) {
+		if !keepData {
+			s.wipe()
+		}
+	})
+}
+
+// Backup restarts all members and copies their data meanwhile. The function that it
+// returns restarts them with the copy, as one restores a backup: what was written in
+// between is gone, and revisions are given out again.
+func (m *EtcdMembers) Backup() (restore func()) {
+	m.t.Helper()
+	copies := make(map[*Server]string)
+	m.restart(func(s *Server) {
+		copies[s] = filepath.Join(m.t.TempDir(), "backup")
+		s.copyData(copies[s], s.dir)
+	})
+	return func() {
+		m.t.Helper()
+		m.restart(func(s *Server) {
+			s.wipe()
+			s.copyData(s.dir, copies[s])
+		})
+	}
+}
+
+// restart kills all members that run, and starts all after what is to be done to each.
+func (m *EtcdMembers) restart(while func(*Server)) {
+	m.t.Helper()
 	for _, s := range m.Servers {
 		if s.cmd != nil {
 			s.Kill()
 		}
 	}
 	for _, s := range m.Servers {
-		if !keepData {
-			s.wipe()
-		}
+		while(s)
 		s.StartAgain()
 	}
 	m.awaitAll()

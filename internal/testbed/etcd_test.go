@@ -3,7 +3,6 @@ package testbed
 import (
 	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -29,6 +28,7 @@ func count(t *testing.T, c *clientv3.Client, key string) int64 {
 }
 
 func TestEtcdIsBroken(t *testing.T) {
+	t.Parallel()
 	s := Etcd(t)
 	put(t, EtcdClient(t, nil, s.Addr()), "k")
 	s.Restart(true)
@@ -45,6 +45,7 @@ func TestEtcdIsBroken(t *testing.T) {
 }
 
 func TestEtcdClusterIsBroken(t *testing.T) {
+	t.Parallel()
 	m := EtcdCluster(t, 3)
 	c := EtcdClient(t, nil, m.Endpoints()...)
 	before, err := c.Put(t.Context(), "k", "1")
@@ -84,6 +85,7 @@ func TestEtcdClusterIsBroken(t *testing.T) {
 }
 
 func TestEtcdTLS(t *testing.T) {
+	t.Parallel()
 	certs := NewCertificates(t)
 	s := EtcdTLS(t, certs, true)
 	put(t, EtcdClient(t, certs.Client(t), s.Addr()), "k")
@@ -98,6 +100,7 @@ func TestEtcdTLS(t *testing.T) {
 }
 
 func TestMetrics(t *testing.T) {
+	t.Parallel()
 	s := Etcd(t)
 	c := EtcdClient(t, nil, s.Addr())
 	before := ReadMetrics(t, s, nil)
@@ -127,6 +130,7 @@ func TestMetrics(t *testing.T) {
 
 // gRPC is no protocol that the proxy knows.
 func TestProxyOfEtcd(t *testing.T) {
+	t.Parallel()
 	p := NewProxy(t, Etcd(t).Addr(), Bytes)
 	c := EtcdClient(t, nil, p.Addr())
 	put(t, c, "k")
@@ -154,12 +158,20 @@ func TestProxyOfEtcd(t *testing.T) {
 	}
 }
 
-// Where the program comes from.
-func TestEtcdProgram(t *testing.T) {
-	if os.Getenv(roleEnv) == "program" {
-		t.Log("found " + etcdProgram(t))
-		return
+func TestEtcdBackup(t *testing.T) {
+	t.Parallel()
+	m := EtcdCluster(t, 1)
+	c := EtcdClient(t, nil, m.Endpoints()...)
+	put(t, c, "old")
+	restore := m.Backup()
+	put(t, c, "new")
+	restore()
+	if old, young := count(t, c, "old"), count(t, c, "new"); old != 1 || young != 0 {
+		t.Errorf("after the restoration: %d keys from before the backup and %d from after it, want 1 and none", old, young)
 	}
+}
+
+func TestEtcdProgram(t *testing.T) {
 	root := t.TempDir()
 	program := func(dir string) string {
 		t.Helper()
@@ -173,27 +185,22 @@ func TestEtcdProgram(t *testing.T) {
 		return path
 	}
 	named, built, installed := program("named"), program("module/bin"), program("path")
-	below := filepath.Join(root, "module", "below")
-	if err := os.MkdirAll(below, 0o700); err != nil {
-		t.Fatal(err)
-	}
 	if err := os.WriteFile(filepath.Join(root, "module", "go.mod"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, tt := range []struct{ env, dir, path, servers, want string }{
-		{named, below, filepath.Dir(installed), "", "found " + named},
-		{"", below, filepath.Dir(installed), "", "found " + built},
-		{"", root, filepath.Dir(installed), "", "found " + installed},
-		{"", root, "", "", "--- SKIP"},
-		{"", root, "", "require", "run make servers"},
-		{"/nowhere/etcd", below, "", "require", "LOCKER_TEST_ETCD"},
+	below := filepath.Join(root, "module", "a", "b")
+	for _, tt := range []struct{ env, dir, path, want, err string }{
+		{named, below, filepath.Dir(installed), named, ""},
+		{"", below, filepath.Dir(installed), built, ""},
+		{"", root, filepath.Dir(installed), installed, ""},
+		{"", root, "", "", "make servers"},
+		{filepath.Join(root, "nowhere"), below, filepath.Dir(installed), "", "LOCKER_TEST_ETCD"},
 	} {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestEtcdProgram$", "-test.v")
-		cmd.Dir = tt.dir
-		cmd.Env = append(os.Environ(), roleEnv+"=program", "LOCKER_TEST_ETCD="+tt.env, "PATH="+tt.path, "LOCKER_TEST_SERVERS="+tt.servers)
-		out, _ := cmd.CombinedOutput() // it fails where it should
-		if !strings.Contains(string(out), tt.want) {
-			t.Errorf("%+v: got\n%s", tt, out)
+		t.Setenv("LOCKER_TEST_ETCD", tt.env)
+		t.Setenv("PATH", tt.path)
+		got, err := etcdProgram(tt.dir)
+		if got != tt.want || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+			t.Errorf("%+v: got %q, %v", tt, got, err)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -61,12 +62,12 @@ func parseMetrics(text string) (map[string]float64, error) {
 		if line == "" || line[0] == '#' {
 			continue
 		}
-		space := strings.LastIndexByte(line, ' ')
-		value, err := strconv.ParseFloat(line[space+1:], 64)
+		space := max(strings.LastIndexByte(line, ' '), 0)
+		value, err := strconv.ParseFloat(strings.TrimSpace(line[space:]), 64)
 		if err != nil {
 			return nil, fmt.Errorf("in %q: %w", line, err)
 		}
-		series[strings.TrimSpace(line[:max(space, 0)])] = value
+		series[line[:space]] = value
 	}
 	return series, nil
 }
@@ -82,7 +83,7 @@ func (m Metrics) Sum(name string, labels ...string) float64 {
 			continue
 		}
 		known = true
-		if hasAll(of, labels) {
+		if !slices.ContainsFunc(labels, func(label string) bool { return !strings.Contains(of, label) }) {
 			sum += value
 		}
 	}
@@ -90,13 +91,4 @@ func (m Metrics) Sum(name string, labels ...string) float64 {
 		m.t.Fatalf("the server has no metric %s", name)
 	}
 	return sum
-}
-
-func hasAll(text string, parts []string) bool {
-	for _, part := range parts {
-		if !strings.Contains(text, part) {
-			return false
-		}
-	}
-	return true
 }

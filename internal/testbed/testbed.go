@@ -221,6 +221,13 @@ func (s *Server) wipe() {
 	}
 }
 
+func (s *Server) copyData(to, from string) {
+	s.t.Helper()
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		s.t.Fatalf("%s: copy its data: %v", s, err)
+	}
+}
+
 // StartAgain starts a server that was stopped or killed, on the same port.
 func (s *Server) StartAgain() {
 	s.t.Helper()
