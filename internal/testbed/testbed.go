@@ -5,7 +5,8 @@
 // Servers listen on free loopback ports, keep their data in temporary directories,
 // and die with the test binary, also when that is killed. Where the program of a
 // server is not installed, a test is skipped and says so; with the environment
-// variable LOCKER_TEST_SERVERS=require, which make test sets, it fails.
+// variable LOCKER_TEST_SERVERS=require, which make test sets, it fails. Another etcd
+// than the one that make servers builds is named by LOCKER_TEST_ETCD.
 package testbed
 
 import (
