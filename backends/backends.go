@@ -7,6 +7,7 @@
 //	redis://[user:password@]host[:6379][/db]       also rediss:// for TLS
 //	redis+sentinel://h1[:26379],h2,h3/master-name
 //	redis+cluster://h1[:6379],h2,h3
+//	etcd://[user:password@]h1[:2379],h2,h3         also etcds:// for TLS
 //
 // The Open function of each backend's package describes its parameters. Those that
 // are unknown or out of range are errors at open time. A program that wants one
@@ -23,6 +24,7 @@ import (
 	"fmt"
 
 	"github.com/locker-go/locker"
+	"github.com/locker-go/locker/etcd"
 	"github.com/locker-go/locker/file"
 	"github.com/locker-go/locker/memory"
 	"github.com/locker-go/locker/redis"
@@ -35,6 +37,8 @@ var builtins = map[string]Opener{
 	"rediss":         redis.Open,
 	"redis+sentinel": redis.Open,
 	"redis+cluster":  redis.Open,
+	"etcd":           etcd.Open,
+	"etcds":          etcd.Open,
 }
 
 // Open opens the backend that the URL names and returns a client of it. Closing the

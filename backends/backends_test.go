@@ -50,7 +50,7 @@ func TestUnknownSchemeNamesTheKnownOnes(t *testing.T) {
 	if !errors.Is(err, locker.ErrInvalid) {
 		t.Fatalf("got %v, want ErrInvalid", err)
 	}
-	for _, want := range []string{`"redsi"`, "file, memory, redis, redis+cluster, redis+sentinel, rediss"} {
+	for _, want := range []string{`"redsi"`, "etcd, etcds, file, memory, redis, redis+cluster, redis+sentinel, rediss"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q does not mention %s", err, want)
 		}
@@ -138,6 +138,10 @@ var wrong = []string{
 	"redis://u:" + canary + "@h1,h2",
 	"redis+sentinel://u:" + canary + "@h1,h2",
 	"redis+cluster://u:" + canary + "@h:0",
+	"etcd://u:" + canary + "@h1,h2/x",
+	"etcd://u:" + canary + "@h?nonsense=1",
+	"etcd://" + canary + "@h",
+	"etcds://u:" + canary + "@h1,h2:0",
 	"file://u:" + canary + "@/tmp",
 	"file://" + canary,
 	"memory://u:" + canary + "@",

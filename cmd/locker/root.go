@@ -119,6 +119,7 @@ variable LOCKER_URL:
   redis://[user:password@]host[:port][/db]    also rediss:// with TLS
   redis+sentinel://h1,h2,h3/master-name
   redis+cluster://h1,h2,h3
+  etcd://[user:password@]h1[:port],h2,h3      also etcds:// with TLS
 By default it is a directory of this user on this machine: $XDG_STATE_HOME/locker, or
 ~/.local/state/locker.
 
