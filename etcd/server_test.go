@@ -125,3 +125,32 @@ func (c *cluster) client() *clientv3.Client {
 	}
 	return connect(c.t, addrs...)
 }
+
+// startSecure starts a member that speaks only TLS with clients, and asks them for a
+// certificate.
+func startSecure(t testing.TB, certs *testbed.Certificates) *testbed.Server {
+	t.Helper()
+	path, peer := program(t), "http://"+testbed.Unused(t)
+	return testbed.Start(t, testbed.Spec{
+		Name: "etcd with TLS",
+		Path: path,
+		Args: func(port int, dir string) []string {
+			client := fmt.Sprintf("https://127.0.0.1:%d", port)
+			return []string{
+				"--data-dir", filepath.Join(dir, "etcd"), "--log-level", "warn",
+				"--listen-client-urls", client, "--advertise-client-urls", client,
+				"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default=" + peer,
+				"--cert-file", certs.ServerCert, "--key-file", certs.ServerKey, "--client-cert-auth", "--trusted-ca-file", certs.CA,
+			}
+		},
+		Ready: func(ctx context.Context, addr string) error {
+			c, err := clientv3.New(clientv3.Config{Endpoints: []string{"https://" + addr}, TLS: certs.Client(t), Logger: zap.NewNop()})
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			_, err = c.Get(ctx, "any")
+			return err
+		},
+	})
+}
