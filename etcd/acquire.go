@@ -20,11 +20,9 @@ var errPlaceLost = errors.New("the place in the queue is lost: its lease expired
 type place struct {
 	entry
 	lease pooled
-	asked locker.Instant // before the lease was kept alive last
-	base  base           // as of when it was looked at
-	ahead string         // the entry before it; empty at the head of the queue
+	base  base   // as of when it was looked at
+	ahead string // the entry before it; empty at the head of the queue
 	head  *mvccpb.KeyValue
-	seen  int64 // the revision as of which that is known
 }
 
 // Acquire takes one consensus write if the lock is free, and none if it is held. A
@@ -73,24 +71,24 @@ func (l *Locker) enter(ctx context.Context, key string, seconds int64, wait bool
 		return place{}, err
 	}
 	for fresh := false; ; fresh = true {
-		asked := locker.Now()
 		lease, used, err := l.leases.take(ctx, seconds, fresh)
 		if err != nil {
 			return place{}, err
 		}
 		var (
 			alive    sync.WaitGroup
-			seconds  = lease.seconds
+			extended = lease
 			aliveErr error
 		)
-		if used {
-			alive.Go(func() { seconds, aliveErr = l.leases.extend(ctx, lease.id) })
+		if used && !lease.young() {
+			extended.alive = locker.Now()
+			alive.Go(func() { extended.seconds, aliveErr = l.leases.extend(ctx, lease.id) })
 		}
 		p, entered, err := l.put(ctx, key, lease.id, wait)
 		alive.Wait()
 		if err == nil && !entered {
 			if aliveErr == nil {
-				l.leases.put(lease)
+				l.leases.put(extended)
 			}
 			return p, nil
 		}
@@ -98,8 +96,7 @@ func (l *Locker) enter(ctx context.Context, key string, seconds int64, wait bool
 			err = aliveErr
 		}
 		if err == nil {
-			p.lease, p.asked = lease, asked
-			p.lease.seconds = seconds
+			p.lease = extended
 			return p, nil
 		}
 		if used && errors.Is(err, errLeaseGone) && l.leases.revoke(context.WithoutCancel(ctx), lease.id) == nil {
@@ -114,18 +111,22 @@ func (l *Locker) enter(ctx context.Context, key string, seconds int64, wait bool
 func (l *Locker) put(ctx context.Context, key string, lease clientv3.LeaseID, wait bool) (p place, entered bool, err error) {
 	queue := l.names.queue(key)
 	e := entry{holder: locker.NewHolder(), lease: lease}
-	e.name = l.names.entry(key, e.holder)
+	e.name = l.names.entry(key, lease)
 	value, move := l.guess()
 	e.base = value
 
 	head := clientv3.OpGet(queue, clientv3.WithFirstCreate()...)
-	last := clientv3.OpGet(queue, clientv3.WithLastCreate()...) // read before the entry is there: the one ahead of it
-	ops := append([]clientv3.Op{head, last}, move...)
-	ops = append(ops, clientv3.OpPut(e.name, e.value(), clientv3.WithLease(lease)), clientv3.OpGet(l.names.base()))
-	var empty []clientv3.Cmp
-	if !wait {
-		empty = []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(queue).WithPrefix(), "=", 0)}
+	var (
+		empty []clientv3.Cmp
+		ops   []clientv3.Op
+	)
+	if wait { // the last one before the entry is there is the one ahead of it
+		ops = append(ops, head, clientv3.OpGet(queue, clientv3.WithLastCreate()...))
+	} else {
+		empty = append(empty, clientv3.Compare(clientv3.CreateRevision(queue).WithPrefix(), "=", 0))
 	}
+	ops = append(ops, move...)
+	ops = append(ops, clientv3.OpPut(e.name, e.value(), clientv3.WithLease(lease)), clientv3.OpGet(l.names.base()))
 	resp, err := l.commit(ctx, empty, ops, []clientv3.Op{head})
 	if err != nil {
 		return place{}, false, err
@@ -139,9 +140,12 @@ func (l *Locker) put(ctx context.Context, key string, lease clientv3.LeaseID, wa
 		return place{}, false, err
 	}
 	l.known.saw(b, e.rev)
-	p = place{entry: e, base: b, seen: e.rev, head: first(resp, 0)}
-	if ahead := first(resp, 1); ahead != nil {
-		p.ahead = string(ahead.Key)
+	p = place{entry: e, base: b}
+	if wait {
+		p.head = first(resp, 0)
+		if ahead := first(resp, 1); ahead != nil {
+			p.ahead = string(ahead.Key)
+		}
 	}
 	return p, true, nil
 }
@@ -152,11 +156,11 @@ func (l *Locker) granted(ctx context.Context, key string, p place) (locker.Lease
 	if err != nil {
 		return locker.Lease{}, l.undo(ctx, p.lease, err)
 	}
-	lease := locker.Lease{Key: key, Holder: e.holder, Token: e.token(), Handle: e.handle()}.Granted(p.asked, p.lease.ttl(), p.lease.ttl())
+	lease := locker.Lease{Key: key, Holder: e.holder, Token: e.token(), Handle: e.handle()}.Granted(p.lease.alive, p.lease.ttl(), p.lease.ttl())
 	if lease.Remaining() == 0 {
 		return locker.Lease{}, l.undo(ctx, p.lease, errors.New("the answer took longer than the lease: use a longer TTL"))
 	}
-	l.leases.hold(e.name, p.lease)
+	l.leases.hold(e.grant(), p.lease)
 	l.tellAhead(key, lease.Token)
 	return lease, nil
 }

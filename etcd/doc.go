@@ -11,7 +11,8 @@
 //
 // Each grant has an etcd lease of its own, from a pool. A lease lives for whole
 // seconds, and for no less than the server's floor (2 s unless its election timeout
-// was changed): a shorter TTL is rounded up, and the Lease tells. After its TTL the
+// was changed): a shorter TTL is rounded up, and the Lease tells. A new lock has at
+// least nine tenths of its TTL left. After its TTL the
 // server takes up to about a second to remove what a dead holder left; a change of
 // the leader gives all leases their full TTL again.
 //

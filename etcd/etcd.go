@@ -196,7 +196,7 @@ func (l *Locker) Release(ctx context.Context, lease locker.Lease) error {
 	if !ok {
 		return l.fail(ctx, "release", lease.Key, locker.ErrNotHeld)
 	}
-	mine, own := l.leases.drop(e.name)
+	mine, own := l.leases.drop(e.grant())
 	removed, err := l.remove(ctx, e)
 	if err != nil {
 		// The same once more. Whatever it finds, the grant is over then; that it was

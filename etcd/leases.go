@@ -15,6 +15,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/locker-go/locker"
 )
 
 const (
@@ -40,10 +42,16 @@ func (s serverLease) ttl() time.Duration { return time.Duration(s.seconds) * tim
 // pooled is a lease that this process granted: it waits for a key, or has one.
 type pooled struct {
 	serverLease
-	asked int64     // the seconds that it was granted for, fewer than it has if below the server's floor
-	since time.Time // when it began to wait, or was used last
-	due   time.Time // for its next keepalive, while it waits
+	asked int64          // the seconds that it was granted for, fewer than it has if below the server's floor
+	alive locker.Instant // before it was granted, or kept alive last
+	since time.Time      // when it began to wait, or was used last
+	due   time.Time      // for its next keepalive, while it waits
 }
+
+// young says that so little of a lease's time has passed that it needs no keepalive to
+// carry a lock: the lock's deadline counts from the last one. A keepalive beside each
+// transaction would be what an acquire waits for, since servers confirm it by a read.
+func (p pooled) young() bool { return p.alive.Elapsed() <= p.ttl()/10 }
 
 // leases grants leases, and keeps those alive that have no key, so that an acquire
 // need not wait for a grant.
@@ -58,10 +66,10 @@ type leases struct {
 
 	mu      sync.Mutex
 	idle    []pooled
-	held    map[string]pooled // by the entry that it has
-	sweepAt int               // how many held ones there may be
-	floor   int64             // the shortest that the server grants, as far as is known
-	keeps   bool              // a keeper runs
+	held    map[grant]pooled
+	sweepAt int   // how many held ones there may be
+	floor   int64 // the shortest that the server grants, as far as is known
+	keeps   bool  // a keeper runs
 	closed  bool
 }
 
@@ -69,7 +77,7 @@ func newLeases(client *clientv3.Client, limit time.Duration) *leases {
 	p := &leases{
 		remote: clientv3.RetryLeaseClient(client),
 		limit:  limit,
-		held:   make(map[string]pooled),
+		held:   make(map[grant]pooled),
 		wake:   make(chan struct{}, 1),
 	}
 	p.done, p.stop = context.WithCancel(client.Ctx())
@@ -80,7 +88,7 @@ func newLeases(client *clientv3.Client, limit time.Duration) *leases {
 func wholeSeconds(ttl time.Duration) int64 { return int64((ttl + time.Second - 1) / time.Second) }
 
 // take returns a lease for so many seconds, from the pool unless it must be new. One
-// from the pool may be dead already, or about to be: it needs a keepalive.
+// from the pool may be dead already, or about to be: it needs a keepalive unless young.
 func (p *leases) take(ctx context.Context, seconds int64, fresh bool) (l pooled, used bool, err error) {
 	p.mu.Lock()
 	i := -1
@@ -103,7 +111,7 @@ func (p *leases) take(ctx context.Context, seconds int64, fresh bool) (l pooled,
 // grant makes a lease. Its id is chosen here, so that a request that the driver sends
 // twice makes one lease.
 func (p *leases) grant(ctx context.Context, seconds int64) (pooled, error) {
-	id := rand.Int64N(1<<63-1) + 1
+	id, now := rand.Int64N(1<<63-1)+1, locker.Now()
 	resp, err := bounded(ctx, p.limit, func(ctx context.Context) (*pb.LeaseGrantResponse, error) {
 		return p.remote.LeaseGrant(ctx, &pb.LeaseGrantRequest{TTL: seconds, ID: id})
 	})
@@ -115,7 +123,7 @@ func (p *leases) grant(ctx context.Context, seconds int64) (pooled, error) {
 		p.floor = resp.TTL
 		p.mu.Unlock()
 	}
-	return pooled{serverLease: serverLease{clientv3.LeaseID(resp.ID), resp.TTL}, asked: seconds}, nil
+	return pooled{serverLease: serverLease{clientv3.LeaseID(resp.ID), resp.TTL}, asked: seconds, alive: now}, nil
 }
 
 // granted returns for how long the server grants a lease of so many seconds.
@@ -145,54 +153,53 @@ func (p *leases) put(l pooled) {
 	}
 }
 
-// hold remembers under which lease an entry is: put back once that is released.
-func (p *leases) hold(entry string, l pooled) {
+// hold remembers under which lease a grant is: put back once that is released.
+func (p *leases) hold(g grant, l pooled) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	l.since = time.Now()
-	p.held[entry] = l
+	p.held[g] = l
 	if len(p.held) < p.sweepAt {
 		return
 	}
 	// Some were released by another process, which nothing tells, or left to expire.
-	for name, l := range p.held {
+	for g, l := range p.held {
 		if time.Since(l.since) > 2*l.ttl() {
-			delete(p.held, name)
+			delete(p.held, g)
 		}
 	}
 	p.sweepAt = 2*len(p.held) + maxIdle
 }
 
-// of returns the lease that an entry is under, if this process put it there.
-func (p *leases) of(entry string) (pooled, bool) {
+// of returns the lease that a grant is under, if this process put it there.
+func (p *leases) of(g grant) (pooled, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	l, ok := p.held[entry]
+	l, ok := p.held[g]
 	if ok {
 		l.since = time.Now()
-		p.held[entry] = l
+		p.held[g] = l
 	}
 	return l, ok
 }
 
-// drop forgets the lease of an entry, for whoever calls first.
-func (p *leases) drop(entry string) (pooled, bool) {
+// drop forgets the lease of a grant, for whoever calls first.
+func (p *leases) drop(g grant) (pooled, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	l, ok := p.held[entry]
-	delete(p.held, entry)
+	l, ok := p.held[g]
+	delete(p.held, g)
 	return l, ok
 }
 
-// swap replaces the lease of an entry, unless another was faster.
-func (p *leases) swap(entry string, before, after pooled) bool {
+// swap replaces the lease of a grant, unless that was given back meanwhile.
+func (p *leases) swap(g grant, l pooled) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.held[entry].id != before.id {
-		return false
+	if _, ok := p.held[g]; ok {
+		l.since = time.Now()
+		p.held[g] = l
 	}
-	p.held[entry] = after
-	return true
 }
 
 // keepAlive extends leases to their full time from a moment during the call, and
@@ -269,10 +276,11 @@ func (p *leases) keep() {
 		}
 		due, old := p.dueNow()
 		if len(due) > 0 {
+			asked := locker.Now()
 			alive, err := bounded(p.done, p.limit, func(ctx context.Context) (map[clientv3.LeaseID]int64, error) {
 				return p.keepAlive(ctx, due...)
 			})
-			p.kept(due, alive, err)
+			p.kept(due, asked, alive, err)
 		}
 		for _, l := range old {
 			_ = p.revoke(p.done, l.id) // else it ends by itself
@@ -309,7 +317,7 @@ func (p *leases) dueNow() (due []clientv3.LeaseID, old []pooled) {
 // kept notes what keepalives brought: leases that are dead go, the others have time.
 // After a failure they are tried again soon, and one that died by then is found out
 // by whoever takes it.
-func (p *leases) kept(due []clientv3.LeaseID, alive map[clientv3.LeaseID]int64, err error) {
+func (p *leases) kept(due []clientv3.LeaseID, asked locker.Instant, alive map[clientv3.LeaseID]int64, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
@@ -323,7 +331,7 @@ func (p *leases) kept(due []clientv3.LeaseID, alive map[clientv3.LeaseID]int64, 
 		case err != nil:
 			p.idle[i].due = now.Add(l.ttl() / 6)
 		default:
-			p.idle[i].due = now.Add(l.ttl() / 3)
+			p.idle[i].alive, p.idle[i].due = asked, now.Add(l.ttl()/3)
 		}
 	}
 }

@@ -113,7 +113,7 @@ func TestLeasesDoNotLeak(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustRelease(t, l, a)
-	serverLeases(t, c, 3)
+	serverLeases(t, c, 2)
 	if err := l.Close(); err != nil {
 		t.Errorf("Close: %v", err)
 	}

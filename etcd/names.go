@@ -1,8 +1,6 @@
 package etcd
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"strconv"
 	"strings"
 
@@ -24,10 +22,11 @@ func (n names) queues(prefix string) string { return n.prefix + "queue/" + encod
 
 func (n names) queue(key string) string { return n.queues(key) + "/" }
 
-// entry returns the name of a holder's entry, which does not give the holder away.
-func (n names) entry(key, holder string) string {
-	sum := sha256.Sum256([]byte(holder))
-	return n.queue(key) + hex.EncodeToString(sum[:16])
+// entry returns the name of an entry that is put under a lease. Leases are used again
+// and again, and so are names: the server walks over every name that was ever in a
+// queue, until it is compacted.
+func (n names) entry(key string, lease clientv3.LeaseID) string {
+	return n.queue(key) + strconv.FormatInt(int64(lease), 16)
 }
 
 // key returns the key in whose queue an entry is.
@@ -114,7 +113,16 @@ func (e entry) holding(key string) locker.Holding {
 	return h
 }
 
-// handle returns what a lease keeps of its entry.
+// grant returns what tells an entry from all others, also later ones of its name.
+func (e entry) grant() grant { return grant{e.name, e.rev} }
+
+type grant struct {
+	name string
+	rev  int64
+}
+
+// handle returns what the lease of a new entry keeps of it: its revision, and the etcd
+// lease that it was put under, for its name.
 func (e entry) handle() string {
 	return strconv.FormatInt(e.rev, 10) + "." + strconv.FormatInt(int64(e.lease), 16)
 }
@@ -125,7 +133,7 @@ func (n names) entryOf(lease locker.Lease) (entry, bool) {
 	rev, revErr := strconv.ParseInt(number, 10, 64)
 	leaseID, idErr := strconv.ParseInt(id, 16, 64)
 	return entry{
-		name:   n.entry(lease.Key, lease.Holder),
+		name:   n.entry(lease.Key, clientv3.LeaseID(leaseID)),
 		rev:    rev,
 		holder: lease.Holder,
 		base:   int64(lease.Token) - rev,

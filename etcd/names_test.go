@@ -15,7 +15,7 @@ func FuzzEncode(f *testing.F) {
 		if got, ok := decode(encode(a)); !ok || got != a {
 			t.Errorf("%q comes back as %q, %t", a, got, ok)
 		}
-		if key, ok := n.key(n.entry(a, "h")); !ok || key != a {
+		if key, ok := n.key(n.entry(a, 7)); !ok || key != a {
 			t.Errorf("the entry of %q is taken for one of %q, %t", a, key, ok)
 		}
 		if a != b && strings.HasPrefix(n.queue(a), n.queue(b)) {

@@ -37,7 +37,7 @@ func (l *Locker) AcquireWait(ctx context.Context, key string, ttl time.Duration)
 		return locker.Lease{}, l.fail(ctx, "acquire", key, err)
 	}
 	p, err := l.enter(ctx, key, wholeSeconds(ttl), true)
-	if err == nil && p.ahead != "" {
+	if err == nil {
 		p, err = l.line(ctx, key, p)
 	}
 	if err != nil {
@@ -57,19 +57,13 @@ func (l *Locker) line(ctx context.Context, key string, p place) (place, error) {
 		outage locker.Instant
 		down   bool
 	)
-	for {
-		woken := l.sleep(ctx, p)
-		if ctx.Err() != nil {
-			return p, l.giveUp(ctx, key, p)
-		}
-		next, err := l.look(ctx, key, p)
+	for p.ahead != "" {
+		next, err := l.awaitChange(ctx, key, p)
 		switch {
-		case err == nil && next.ahead == "":
-			return next, nil
-		case err == nil:
-			p, down = next, false
 		case ctx.Err() != nil:
 			return p, l.giveUp(ctx, key, p)
+		case err == nil:
+			p, down = next, false
 		case errors.Is(err, errPlaceLost), errors.Is(err, errLeaseGone):
 			return p, l.undo(ctx, p.lease, errPlaceLost)
 		default:
@@ -79,11 +73,10 @@ func (l *Locker) line(ctx context.Context, key string, p place) (place, error) {
 			if outage.Elapsed() > outagePatience {
 				return p, l.undo(ctx, p.lease, err)
 			}
-		}
-		if !woken && down {
 			pause(ctx)
 		}
 	}
+	return p, nil
 }
 
 // pause lets a moment pass, another one for each waiter.
@@ -96,43 +89,62 @@ func pause(ctx context.Context) {
 	}
 }
 
-// sleep waits until the entry ahead, or the waiter's own, is deleted, or until it is
-// time to look anyway. It returns true if a watch woke it.
-func (l *Locker) sleep(ctx context.Context, p place) bool {
-	timer := time.NewTimer(min(p.lease.ttl()/3, maxLook))
-	defer timer.Stop()
+// awaitChange waits until the entry ahead, or the waiter's own, is deleted, or until it
+// is time to look anyway, and then looks.
+//
+// It first watches and then looks whether the entries are still there. A watch from the
+// revision that was read would need no look, but as soon as anything else was written
+// since, it is behind from its start, and the server serves those ten times a second.
+func (l *Locker) awaitChange(ctx context.Context, key string, p place) (place, error) {
 	watching, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
-	woken := make(chan struct{}, 2)
+	ready, woken := make(chan struct{}, 2), make(chan struct{}, 2)
 	var watches sync.WaitGroup
 	defer watches.Wait()
 	defer cancel()
 	for _, name := range []string{p.ahead, p.name} {
 		watches.Go(func() {
-			l.awaitDelete(watching, name, p.seen+1)
+			l.watch(watching, name, ready)
 			woken <- struct{}{}
 		})
 	}
+	timer := time.NewTimer(min(p.lease.ttl()/3, maxLook))
+	defer timer.Stop()
+	for watched := 0; watched < 2; {
+		select {
+		case <-ready:
+			watched++
+			continue
+		case <-woken:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		return l.look(ctx, key, p)
+	}
+	next, err := l.look(ctx, key, p)
+	if err != nil || next.ahead != p.ahead {
+		return next, err
+	}
 	select {
 	case <-woken:
-		return true
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-	return false
+	return l.look(ctx, key, next)
 }
 
-// awaitDelete returns when an entry is deleted at that revision or later, or when that
-// can no longer be told: since the store was compacted, or the member lost its leader.
-//
-// The watch begins with the revision after the one that was read. One that begins with
-// that itself is behind from its start, and the server serves those ten times a second.
-func (l *Locker) awaitDelete(ctx context.Context, name string, rev int64) {
-	for resp := range l.client.Watch(ctx, name, clientv3.WithRev(rev), clientv3.WithFilterPut()) {
-		if len(resp.Events) > 0 || resp.CompactRevision != 0 {
+// watch returns when an entry is deleted, or when that can no longer be told: since
+// the store was compacted, or the member lost its leader. It sends to ready once it
+// will see what happens.
+func (l *Locker) watch(ctx context.Context, name string, ready chan<- struct{}) {
+	for resp := range l.client.Watch(ctx, name, clientv3.WithFilterPut(), clientv3.WithCreatedNotify()) {
+		switch {
+		case resp.Created:
+			select {
+			case ready <- struct{}{}:
+			default: // it was resumed
+			}
+		case len(resp.Events) > 0 || resp.CompactRevision != 0:
 			return
-		}
-		if resp.Err() != nil {
-			break
 		}
 	}
 	pause(ctx) // it may fail at once again
@@ -141,12 +153,15 @@ func (l *Locker) awaitDelete(ctx context.Context, name string, rev int64) {
 // look finds out who is ahead, and keeps the place alive.
 func (l *Locker) look(ctx context.Context, key string, p place) (place, error) {
 	queue := l.names.queue(key)
-	p.asked = locker.Now()
 	var (
 		alive    sync.WaitGroup
+		extended = p.lease
 		aliveErr error
 	)
-	alive.Go(func() { _, aliveErr = l.leases.extend(ctx, p.lease.id) })
+	if !p.lease.young() {
+		extended.alive = locker.Now()
+		alive.Go(func() { extended.seconds, aliveErr = l.leases.extend(ctx, p.lease.id) })
+	}
 	resp, err := l.read(ctx,
 		clientv3.OpGet(p.name),
 		clientv3.OpGet(l.names.base()),
@@ -165,7 +180,7 @@ func (l *Locker) look(ctx context.Context, key string, p place) (place, error) {
 	if p.base, err = readBase(first(resp, 1)); err != nil {
 		return p, err
 	}
-	p.seen, p.head, p.ahead = resp.Header.Revision, first(resp, 3), ""
+	p.lease, p.head, p.ahead = extended, first(resp, 3), ""
 	if ahead := first(resp, 2); ahead != nil {
 		p.ahead = string(ahead.Key)
 	}

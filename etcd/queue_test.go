@@ -97,6 +97,13 @@ func TestWaitersAreServedInOrder(t *testing.T) {
 		}
 		return n
 	}
+	before := txns()
+	until(t, "all have looked once more, after their watches began", func() bool {
+		time.Sleep(200 * time.Millisecond)
+		last := before
+		before = txns()
+		return before == last
+	})
 	holder := l
 	for i, w := range waiters {
 		before, began := txns(), time.Now()

@@ -36,7 +36,7 @@ func (l *Locker) Renew(ctx context.Context, lease locker.Lease, ttl time.Duratio
 }
 
 func (l *Locker) renew(ctx context.Context, lease locker.Lease, e entry, want int64) (locker.Lease, error) {
-	if own, ok := l.leases.of(e.name); ok {
+	if own, ok := l.leases.of(e.grant()); ok {
 		e.lease = own.id // it may have been renewed since, as an older copy of it
 	}
 	var (
@@ -69,14 +69,13 @@ func (l *Locker) renew(ctx context.Context, lease locker.Lease, e entry, want in
 	if seconds < granted {
 		return l.prolong(ctx, lease, e, kv, want)
 	}
-	lease.Handle = e.handle()
 	ttl := time.Duration(granted) * time.Second
 	return lease.Granted(asked, ttl, ttl), nil
 }
 
 // lost forgets a grant that is over.
 func (l *Locker) lost(e entry) error {
-	l.leases.drop(e.name) // what was under it ends by itself
+	l.leases.drop(e.grant()) // what was under it ends by itself
 	return locker.ErrNotHeld
 }
 
@@ -103,17 +102,8 @@ func (l *Locker) prolong(ctx context.Context, lease locker.Lease, e entry, kv *m
 		}
 		return lease, fmt.Errorf("%w: another renewal of this lease was faster", locker.ErrUnavailable)
 	}
-	l.leave(ctx, e, longer)
-	e.lease = longer.id
-	lease.Handle = e.handle()
-	return lease.Granted(asked, longer.ttl(), longer.ttl()), nil
-}
-
-// leave gives up the lease that an entry was under before.
-func (l *Locker) leave(ctx context.Context, e entry, longer pooled) {
-	if own, ok := l.leases.of(e.name); ok && own.id == e.lease && l.leases.swap(e.name, own, longer) {
-		l.leases.put(own)
-		return
-	}
+	l.leases.swap(e.grant(), longer)
+	// The lease before goes, since the entry has its name, which must not be used again.
 	_ = l.leases.revoke(context.WithoutCancel(ctx), e.lease) // else it ends by itself
+	return lease.Granted(asked, longer.ttl(), longer.ttl()), nil
 }
