@@ -97,7 +97,7 @@ func TestOneMemberDown(t *testing.T) {
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	certs := testbed.NewCertificates(t)
-	server := startSecure(t, certs)
+	server := testbed.EtcdTLS(t, certs, true)
 	u := func(query string) *url.URL { return &url.URL{Scheme: "etcds", Host: server.Addr(), RawQuery: query} }
 	both := "tls_ca_file=" + certs.CA + "&tls_cert_file=" + certs.ClientCert + "&tls_key_file=" + certs.ClientKey
 	l, err := etcd.Open(t.Context(), u(both))
