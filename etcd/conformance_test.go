@@ -1,12 +1,7 @@
 package etcd_test
 
 import (
-	"bufio"
 	"context"
-	"fmt"
-	"net/http"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -30,7 +25,7 @@ func suite(rawURL string) conformance.Backend {
 }
 
 // faults disturb the members through the proxies before them.
-func faults(proxies []*testbed.Proxy, servers []*testbed.Server) conformance.Faults {
+func faults(t testing.TB, proxies []*testbed.Proxy, servers []*testbed.Server) conformance.Faults {
 	each := func(fn func(*testbed.Proxy)) {
 		for _, p := range proxies {
 			fn(p)
@@ -46,48 +41,14 @@ func faults(proxies []*testbed.Proxy, servers []*testbed.Server) conformance.Fau
 			return func() error { each(func(p *testbed.Proxy) { p.Delay(0) }); return nil }, nil
 		},
 		LoseReply: func(context.Context) error { each(func(p *testbed.Proxy) { p.LoseReply("") }); return nil },
-		Requests: func(ctx context.Context) (int64, error) {
+		Requests: func(context.Context) (int64, error) {
 			total := int64(0)
 			for _, s := range servers {
-				n, err := metric(ctx, s, "grpc_server_msg_received_total", "")
-				if err != nil {
-					return 0, err
-				}
-				total += n
+				total += count(t, s, "grpc_server_msg_received_total")
 			}
 			return total, nil
 		},
 	}
-}
-
-// metric returns the sum of a server's counters of a name, those that have the label.
-func metric(ctx context.Context, s *testbed.Server, name, label string) (int64, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.Addr()+"/metrics", nil)
-	if err != nil {
-		return 0, err
-	}
-	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
-	if err != nil {
-		return 0, err
-	}
-	defer resp.Body.Close()
-	sum, found := 0.0, false
-	lines := bufio.NewScanner(resp.Body)
-	for lines.Scan() {
-		rest, ok := strings.CutPrefix(lines.Text(), name)
-		if !ok || rest == "" || rest[0] != ' ' && rest[0] != '{' || !strings.Contains(rest, label) {
-			continue
-		}
-		v, err := strconv.ParseFloat(rest[strings.LastIndexByte(rest, ' ')+1:], 64)
-		if err != nil {
-			return 0, err
-		}
-		sum, found = sum+v, true
-	}
-	if !found {
-		return 0, fmt.Errorf("%s has no metric %s: %w", s, name, lines.Err())
-	}
-	return int64(sum), lines.Err()
 }
 
 func TestConformanceOnOneMember(t *testing.T) { t.Parallel(); runSuite(t, 1) }
@@ -101,7 +62,7 @@ func runSuite(t *testing.T, members int) {
 		proxies = append(proxies, testbed.NewProxy(t, m.Addr(), testbed.Bytes))
 	}
 	b := suite("etcd://" + join(proxies) + "?request_timeout=1s")
-	b.Faults = faults(proxies, c.members)
+	b.Faults = faults(t, proxies, c.members)
 	b.Faults.Restart = func(context.Context) error { c.restart(true); return nil }
 	b.Faults.Wipe = func(context.Context) error { c.restart(false); return nil }
 	conformance.Run(t, b)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -160,6 +161,28 @@ func (l *Locker) read(ctx context.Context, ops ...clientv3.Op) (*clientv3.TxnRes
 	})
 }
 
+// newest stands for the revision that the cluster has come to, whichever that is.
+const newest = 0
+
+// readSince makes one transaction that only reads, at one moment, in revision rev or a
+// later one. A member that has come so far answers by itself, without the majority.
+func (l *Locker) readSince(ctx context.Context, rev int64, ops ...clientv3.Op) (*clientv3.TxnResponse, error) {
+	if rev == newest {
+		return l.read(ctx, ops...)
+	}
+	local := slices.Clone(ops)
+	for i := range local {
+		clientv3.WithSerializable()(&local[i])
+	}
+	resp, err := bounded(ctx, l.opts.RequestTimeout, func(ctx context.Context) (*clientv3.TxnResponse, error) {
+		return l.client.Txn(ctx).Then(local...).Commit()
+	})
+	if err != nil || resp.Header.Revision < rev {
+		return l.read(ctx, ops...)
+	}
+	return resp, nil
+}
+
 // first returns the first that operation i of a transaction read, or nil.
 func first(resp *clientv3.TxnResponse, i int) *mvccpb.KeyValue {
 	if kvs := resp.Responses[i].GetResponseRange().GetKvs(); len(kvs) > 0 {
@@ -199,16 +222,13 @@ func (l *Locker) Release(ctx context.Context, lease locker.Lease) error {
 	mine, own := l.leases.drop(e.grant())
 	removed, err := l.remove(ctx, e)
 	if err != nil {
-		// The same once more. Whatever it finds, the grant is over then; that it was
-		// over before, in that very moment, is all that cannot be told.
-		var again error
-		if removed, again = l.remove(context.WithoutCancel(ctx), e); again != nil {
+		if l.finish(ctx, e, mine, own) != nil {
 			return l.fail(ctx, "release", lease.Key, err)
 		}
-		if removed == nil && lease.Remaining() > 0 {
+		// That it had been over before, in that very moment, is all that cannot be told.
+		if lease.Remaining() > 0 {
 			return nil
 		}
-		own = false // a lease goes back to the pool only after a plain answer
 	}
 	if removed == nil {
 		return l.fail(ctx, "release", lease.Key, locker.ErrNotHeld)
@@ -218,6 +238,17 @@ func (l *Locker) Release(ctx context.Context, lease locker.Lease) error {
 		l.leases.put(mine)
 	}
 	return nil
+}
+
+// finish makes sure that a grant is over whose removal has an unknown outcome: by
+// removing it again, and by ending its lease if it was put under one of this process.
+func (l *Locker) finish(ctx context.Context, e entry, mine pooled, own bool) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.opts.RequestTimeout)
+	defer cancel()
+	if _, err := l.remove(ctx, e); err != nil || !own {
+		return err
+	}
+	return l.leases.revoke(ctx, mine.id)
 }
 
 // remove deletes the entry of a grant, and returns what it deleted, or nil.

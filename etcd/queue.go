@@ -18,6 +18,10 @@ const (
 	// may have gone silent.
 	maxLook = 5 * time.Second
 
+	// ownAfter is when a waiter begins to watch its own entry too. Most waits are over by
+	// then, and whoever gets the lock looks at it anyway.
+	ownAfter = time.Second
+
 	// outagePatience is for how long a waiter goes on although etcd does not answer.
 	outagePatience = 30 * time.Second
 )
@@ -73,15 +77,18 @@ func (l *Locker) line(ctx context.Context, key string, p place) (place, error) {
 			if outage.Elapsed() > outagePatience {
 				return p, l.undo(ctx, p.lease, err)
 			}
-			pause(ctx)
+			pause(ctx, shortly())
 		}
 	}
 	return p, nil
 }
 
-// pause lets a moment pass, another one for each waiter.
-func pause(ctx context.Context) {
-	timer := time.NewTimer(50*time.Millisecond + rand.N(100*time.Millisecond))
+// shortly returns how long to pause after a failure, something else for each waiter.
+func shortly() time.Duration { return 50*time.Millisecond + rand.N(100*time.Millisecond) }
+
+// pause lets some time pass, unless ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -91,67 +98,63 @@ func pause(ctx context.Context) {
 
 // awaitChange waits until the entry ahead, or the waiter's own, is deleted, or until it
 // is time to look anyway, and then looks.
-//
-// It first watches and then looks whether the entries are still there. A watch from the
-// revision that was read would need no look, but as soon as anything else was written
-// since, it is behind from its start, and the server serves those ten times a second.
 func (l *Locker) awaitChange(ctx context.Context, key string, p place) (place, error) {
 	watching, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
-	ready, woken := make(chan struct{}, 2), make(chan struct{}, 2)
+	deleted := make(chan int64, 2)
 	var watches sync.WaitGroup
 	defer watches.Wait()
 	defer cancel()
-	for _, name := range []string{p.ahead, p.name} {
-		watches.Go(func() {
-			l.watch(watching, name, ready)
-			woken <- struct{}{}
-		})
-	}
+	watches.Go(func() { deleted <- l.awaitDeletion(watching, p.ahead, p.rev-1) })
+	watches.Go(func() {
+		pause(watching, ownAfter)
+		deleted <- l.awaitDeletion(watching, p.name, p.rev)
+	})
 	timer := time.NewTimer(min(p.lease.ttl()/3, maxLook))
 	defer timer.Stop()
-	for watched := 0; watched < 2; {
-		select {
-		case <-ready:
-			watched++
-			continue
-		case <-woken:
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-		return l.look(ctx, key, p)
-	}
-	next, err := l.look(ctx, key, p)
-	if err != nil || next.ahead != p.ahead {
-		return next, err
-	}
 	select {
-	case <-woken:
+	case rev := <-deleted:
+		return l.look(ctx, key, p, rev)
 	case <-timer.C:
+		return l.look(ctx, key, p, newest)
 	case <-ctx.Done():
+		return p, ctx.Err()
 	}
-	return l.look(ctx, key, next)
 }
 
-// watch returns when an entry is deleted, or when that can no longer be told: since
-// the store was compacted, or the member lost its leader. It sends to ready once it
-// will see what happens.
-func (l *Locker) watch(ctx context.Context, name string, ready chan<- struct{}) {
+// awaitDeletion returns a revision in which an entry is no longer there that was made in
+// revision made or before; one of its name may be there again. It returns newest if it
+// cannot tell, since ctx ended, the store was compacted, or the member lost its leader.
+//
+// It first watches and then looks whether the entry is still there. A watch from the
+// revision that was read would need no look, but as soon as anything else was written
+// since, it is behind from its start, and the server serves those ten times a second.
+func (l *Locker) awaitDeletion(ctx context.Context, name string, made int64) int64 {
 	for resp := range l.client.Watch(ctx, name, clientv3.WithFilterPut(), clientv3.WithCreatedNotify()) {
 		switch {
 		case resp.Created:
-			select {
-			case ready <- struct{}{}:
-			default: // it was resumed
+			now, err := l.readSince(ctx, resp.Header.Revision, clientv3.OpGet(name, clientv3.WithMaxCreateRev(made), clientv3.WithKeysOnly()))
+			if err != nil {
+				return newest
 			}
-		case len(resp.Events) > 0 || resp.CompactRevision != 0:
-			return
+			if first(now, 0) == nil {
+				return now.Header.Revision
+			}
+		case len(resp.Events) > 0:
+			return resp.Events[0].Kv.ModRevision
+		case resp.CompactRevision != 0:
+			return newest
 		}
 	}
-	pause(ctx) // it may fail at once again
+	pause(ctx, shortly()) // it may fail at once again
+	return newest
 }
 
-// look finds out who is ahead, and keeps the place alive.
-func (l *Locker) look(ctx context.Context, key string, p place) (place, error) {
+// look finds out who is ahead as of revision since or later, and keeps the place alive.
+//
+// What is at the head of its queue in any revision got the lock by that revision, with
+// the base of it, however late its owner learns of that: a member that has that revision
+// need not ask the others, which would wait for whatever they are writing.
+func (l *Locker) look(ctx context.Context, key string, p place, since int64) (place, error) {
 	queue := l.names.queue(key)
 	var (
 		alive    sync.WaitGroup
@@ -162,7 +165,7 @@ func (l *Locker) look(ctx context.Context, key string, p place) (place, error) {
 		extended.alive = locker.Now()
 		alive.Go(func() { extended.seconds, aliveErr = l.leases.extend(ctx, p.lease.id) })
 	}
-	resp, err := l.read(ctx,
+	resp, err := l.readSince(ctx, since,
 		clientv3.OpGet(p.name),
 		clientv3.OpGet(l.names.base()),
 		clientv3.OpGet(queue, append(clientv3.WithLastCreate(), clientv3.WithMaxCreateRev(p.rev-1))...),

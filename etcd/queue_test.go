@@ -3,6 +3,7 @@ package etcd_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -82,36 +83,30 @@ func lineUp(t testing.TB, c *clientv3.Client, key string, lockers ...*etcd.Locke
 	return waiters
 }
 
+// watching waits until n watches have begun on a server.
+func watching(t testing.TB, s *testbed.Server, n int) {
+	t.Helper()
+	until(t, fmt.Sprintf("there are %d watches", n), func() bool {
+		return count(t, s, "etcd_debugging_mvcc_watcher_total") == int64(n)
+	})
+}
+
 // They get the lock in the order in which they came, and each release wakes one.
 func TestWaitersAreServedInOrder(t *testing.T) {
 	t.Parallel()
 	cluster := startCluster(t, 1)
-	c := cluster.client()
+	c, server := cluster.client(), cluster.members[0]
 	l, other := on(t, c, nil), on(t, cluster.client(), nil)
 	lease := mustAcquire(t, l, "k")
 	waiters := lineUp(t, c, "k", l, other, l, other, l, other, l, other, l, other)
-	txns := func() int64 {
-		n, err := metric(t.Context(), cluster.members[0], "grpc_server_started_total", `grpc_method="Txn"`)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
-	before := txns()
-	until(t, "all have looked once more, after their watches began", func() bool {
-		time.Sleep(200 * time.Millisecond)
-		last := before
-		before = txns()
-		return before == last
-	})
 	holder := l
 	for i, w := range waiters {
-		before, began := txns(), time.Now()
+		watching(t, server, 2*(len(waiters)-i)) // each its own entry, and the one ahead
+		before := count(t, server, "etcd_debugging_mvcc_events_total")
 		mustRelease(t, holder, lease)
 		next := w.granted(t)
-		// The release, and one look of the one that it wakes.
-		if sent := txns() - before; sent != 2 && time.Since(began) < time.Second {
-			t.Errorf("hand-off %d took %d transactions, want 2", i, sent)
+		if told := count(t, server, "etcd_debugging_mvcc_events_total") - before; told != 1 {
+			t.Errorf("hand-off %d woke %d waiters, want 1", i, told)
 		}
 		if next.Token <= lease.Token {
 			t.Errorf("waiter %d has the token %d after %d", i, next.Token, lease.Token)
@@ -187,7 +182,7 @@ func TestCompactionDuringAWait(t *testing.T) {
 	l, far := on(t, c, nil), on(t, connect(t, proxy.Addr()), nil)
 	lease := mustAcquire(t, l, "k")
 	w := wait(t, far, "k")
-	queued(t, c, "k", 2)
+	watching(t, cluster.members[0], 1)
 	resume := proxy.Stall()
 	for range 3 {
 		resp, err := c.Put(t.Context(), "other", "x")
@@ -213,7 +208,7 @@ func TestSilentWatch(t *testing.T) {
 	l, far := on(t, c, nil), on(t, connect(t, proxy.Addr()), &etcd.Options{RequestTimeout: time.Second})
 	lease := mustAcquire(t, l, "k")
 	w := wait(t, far, "k")
-	queued(t, c, "k", 2)
+	watching(t, cluster.members[0], 1)
 	resume := proxy.Stall()
 	mustRelease(t, l, lease)
 	select {
