@@ -17,8 +17,9 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: test
-test: servers lint ## everything that must pass: set-up, lint, all tests with the race detector
-	$(call in-modules,LOCKER_TEST_SERVERS=require $(GO) test -race -timeout 15m ./...)
+test: servers lint ## everything that must pass: set-up, lint, all tests, those of the product with the race detector
+	LOCKER_TEST_SERVERS=require $(GO) test -race -timeout 15m ./...
+	cd bench && LOCKER_TEST_SERVERS=require $(GO) test -timeout 15m ./...
 
 .PHONY: lint
 lint: $(STATICCHECK) $(TYPECHECK) ## gofmt, go vet, staticcheck, and whether all compiles for macOS and Windows
@@ -45,6 +46,7 @@ $(STATICCHECK): tools/go.mod tools/go.sum
 
 $(TYPECHECK): tools/go.mod tools/go.sum tools/typecheck/main.go
 	cd tools && $(GO) build -o $@ ./typecheck
+	@touch $@
 
 $(ETCD): tools/go.mod tools/go.sum
 	cd tools && $(GO) build -o $@ go.etcd.io/etcd/server/v3
