@@ -2,6 +2,7 @@ package etcd_test
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -21,11 +22,27 @@ func check(b *testing.B, err error) {
 	}
 }
 
+// disks are how members may treat theirs: as they do in use, or without waiting for it,
+// as they do in the other tests, where the rest of the costs shows.
+var disks = []struct {
+	name string
+	arg  string
+}{
+	{"synced", "--unsafe-no-fsync=false"},
+	{"unsynced", "--unsafe-no-fsync"},
+}
+
 // BenchmarkPair takes and gives back a free lock: here, by the bare requests that it
 // needs at least, and with the mutex of etcd's client. They take turns, so that what
 // else the machine does hits all.
 func BenchmarkPair(b *testing.B) {
-	c := startCluster(b, 1).client()
+	for _, disk := range disks {
+		b.Run(disk.name, func(b *testing.B) { pairs(b, startCluster(b, 1, slices.Concat(usual, []string{disk.arg})...)) })
+	}
+}
+
+func pairs(b *testing.B, cluster *cluster) {
+	c := cluster.client()
 	l := on(b, c, nil)
 	ctx := b.Context()
 	granted, err := c.Grant(ctx, 60)
@@ -80,37 +97,43 @@ func BenchmarkPair(b *testing.B) {
 		b.ReportMetric(float64(took[i][len(took[i])/2].Microseconds()), p.name+"-us")
 	}
 	b.ReportMetric(float64(took[0][len(took[0])/2])/float64(took[1][len(took[1])/2]), "x-bare")
+	b.ReportMetric(float64(took[0][len(took[0])/2])/float64(took[2][len(took[2])/2]), "x-shared")
+	b.ReportMetric(float64(took[0][len(took[0])/2])/float64(took[3][len(took[3])/2]), "x-per-lock")
 }
 
 // BenchmarkHandOff counts how often 16 waiters pass a lock on in a second.
 func BenchmarkHandOff(b *testing.B) {
-	for name, members := range map[string]int{"one": 1, "three": 3} {
-		b.Run(name, func(b *testing.B) {
-			cluster := startCluster(b, members)
-			c := cluster.client()
-			l := on(b, c, nil)
-			var ours, theirs float64
-			for b.Loop() {
-				ours = handOffs(b, func(ctx context.Context, _ int) error { return turn(ctx, l) })
-				sessions := make([]*concurrency.Mutex, waiters)
-				for i := range sessions {
-					s, err := concurrency.NewSession(c, concurrency.WithTTL(60))
-					check(b, err)
-					defer s.Close()
-					sessions[i] = concurrency.NewMutex(s, "mutex")
-				}
-				theirs = handOffs(b, func(ctx context.Context, i int) error {
-					if err := sessions[i].Lock(ctx); err != nil {
-						return err
-					}
-					return sessions[i].Unlock(ctx)
-				})
+	for _, disk := range disks {
+		for _, members := range []int{1, 3} {
+			b.Run(fmt.Sprintf("%s/members=%d", disk.name, members), func(b *testing.B) {
+				compareHandOffs(b, startCluster(b, members, slices.Concat(usual, []string{disk.arg})...).client())
+			})
+		}
+	}
+}
+
+func compareHandOffs(b *testing.B, c *clientv3.Client) {
+	l := on(b, c, nil)
+	var ours, theirs float64
+	for b.Loop() {
+		ours = handOffs(b, func(ctx context.Context, _ int) error { return turn(ctx, l) })
+		sessions := make([]*concurrency.Mutex, waiters)
+		for i := range sessions {
+			s, err := concurrency.NewSession(c, concurrency.WithTTL(60))
+			check(b, err)
+			defer s.Close()
+			sessions[i] = concurrency.NewMutex(s, "mutex")
+		}
+		theirs = handOffs(b, func(ctx context.Context, i int) error {
+			if err := sessions[i].Lock(ctx); err != nil {
+				return err
 			}
-			b.ReportMetric(ours, "hand-offs/s")
-			b.ReportMetric(theirs, "mutex-hand-offs/s")
-			b.ReportMetric(ours/theirs, "x-mutex")
+			return sessions[i].Unlock(ctx)
 		})
 	}
+	b.ReportMetric(ours, "hand-offs/s")
+	b.ReportMetric(theirs, "mutex-hand-offs/s")
+	b.ReportMetric(ours/theirs, "x-mutex")
 }
 
 const waiters = 16

@@ -67,9 +67,10 @@ type leases struct {
 	mu      sync.Mutex
 	idle    []pooled
 	held    map[grant]pooled
-	sweepAt int   // how many held ones there may be
-	floor   int64 // the shortest that the server grants, as far as is known
-	keeps   bool  // a keeper runs
+	sweepAt int       // how many held ones there may be
+	floor   int64     // the shortest that the server grants, as far as is known
+	keeps   bool      // a keeper runs
+	wakes   time.Time // when it does next by itself
 	closed  bool
 }
 
@@ -143,13 +144,15 @@ func (p *leases) put(l pooled) {
 	now := time.Now()
 	l.since, l.due = now, now.Add(l.ttl()/3)
 	p.idle = append(p.idle, l)
-	if !p.keeps {
-		p.keeps = true
+	switch {
+	case !p.keeps:
+		p.keeps, p.wakes = true, l.due
 		p.keeper.Go(p.keep)
-	}
-	select {
-	case p.wake <- struct{}{}:
-	default:
+	case l.due.Before(p.wakes):
+		select {
+		case p.wake <- struct{}{}:
+		default:
+		}
 	}
 }
 
@@ -350,6 +353,7 @@ func (p *leases) nextDue() (time.Time, bool) {
 			next = l.due
 		}
 	}
+	p.wakes = next
 	return next, true
 }
 
@@ -370,19 +374,22 @@ func (p *leases) close(ctx context.Context) {
 	wg.Wait()
 }
 
-// bounded makes a request, which ends at the limit or with ctx.
+// errLimit is why a request was ended that took too long.
+var errLimit = errors.New("the limit of a request")
+
+// bounded makes a request, which ends at the limit or with ctx. The server is not told
+// of the limit, as it is of a deadline: that would cost both more than this does.
 func bounded[T any](ctx context.Context, limit time.Duration, request func(context.Context) (T, error)) (T, error) {
-	limited, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
+	limited, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	timer := time.AfterFunc(limit, func() { cancel(errLimit) })
+	defer timer.Stop()
 	v, err := request(limited)
 	if status.Code(err) == codes.DeadlineExceeded {
 		<-limited.Done() // the driver, or the server, was a moment faster
 	}
-	if err != nil {
-		err = clientv3.ContextError(limited, err)
+	if err != nil && context.Cause(limited) == errLimit {
+		return v, fmt.Errorf("no answer within %s: %w", limit, context.DeadlineExceeded)
 	}
-	if err != nil && limited.Err() != nil && ctx.Err() == nil {
-		err = fmt.Errorf("no answer within %s: %w", limit, err)
-	}
-	return v, err
+	return v, clientv3.ContextError(ctx, err)
 }

@@ -96,8 +96,8 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// awaitChange waits until the entry ahead, or the waiter's own, is deleted, or until it
-// is time to look anyway, and then looks.
+// awaitChange waits until another entry is ahead, or none, or the waiter's own is gone.
+// It looks when one of the two is deleted, and now and then anyway.
 func (l *Locker) awaitChange(ctx context.Context, key string, p place) (place, error) {
 	watching, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	deleted := make(chan int64, 2)
@@ -109,15 +109,21 @@ func (l *Locker) awaitChange(ctx context.Context, key string, p place) (place, e
 		pause(watching, ownAfter)
 		deleted <- l.awaitDeletion(watching, p.name, p.rev)
 	})
-	timer := time.NewTimer(min(p.lease.ttl()/3, maxLook))
-	defer timer.Stop()
-	select {
-	case rev := <-deleted:
-		return l.look(ctx, key, p, rev)
-	case <-timer.C:
-		return l.look(ctx, key, p, newest)
-	case <-ctx.Done():
-		return p, ctx.Err()
+	for seen := p; ; {
+		timer := time.NewTimer(min(seen.lease.ttl()/3, maxLook))
+		select {
+		case rev := <-deleted:
+			timer.Stop()
+			return l.look(ctx, key, seen, rev)
+		case <-ctx.Done():
+			timer.Stop()
+			return seen, ctx.Err()
+		case <-timer.C:
+		}
+		var err error
+		if seen, err = l.look(ctx, key, seen, newest); err != nil || seen.ahead != p.ahead {
+			return seen, err
+		}
 	}
 }
 
