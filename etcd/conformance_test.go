@@ -61,7 +61,7 @@ func runSuite(t *testing.T, members int) {
 	for _, m := range c.members {
 		proxies = append(proxies, testbed.NewProxy(t, m.Addr(), testbed.Bytes))
 	}
-	b := suite("etcd://" + join(proxies) + "?request_timeout=2s")
+	b := suite("etcd://" + join(proxies) + "?request_timeout=5s")
 	b.Faults = faults(t, proxies, c.members)
 	b.Faults.Restart = func(context.Context) error { c.restart(true); return nil }
 	b.Faults.Wipe = func(context.Context) error { c.restart(false); return nil }

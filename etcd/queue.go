@@ -18,6 +18,10 @@ const (
 	// may have gone silent.
 	maxLook = 5 * time.Second
 
+	// lookSoon is when a waiter looks what happened before its watch began, if the entry
+	// ahead waits too: then that has hardly gone.
+	lookSoon = 100 * time.Millisecond
+
 	// ownAfter is when a waiter begins to watch its own entry too. Most waits are over by
 	// then, and whoever gets the lock looks at it anyway.
 	ownAfter = time.Second
@@ -98,61 +102,81 @@ func pause(ctx context.Context, d time.Duration) {
 
 // awaitChange waits until another entry is ahead, or none, or the waiter's own is gone.
 // It looks when one of the two is deleted, and now and then anyway.
+//
+// A watch sees what happens from when it began. Whether something had happened before, a
+// look tells, which can wait unless the one ahead has the lock. A watch from the revision
+// that was read would need no look, but as soon as anything else was written since, it is
+// behind from its start, and the server serves those ten times a second.
 func (l *Locker) awaitChange(ctx context.Context, key string, p place) (place, error) {
 	watching, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
-	deleted := make(chan int64, 2)
-	var watches sync.WaitGroup
-	defer watches.Wait()
 	defer cancel()
-	watches.Go(func() { deleted <- l.awaitDeletion(watching, p.ahead, p.rev-1) })
-	watches.Go(func() {
-		pause(watching, ownAfter)
-		deleted <- l.awaitDeletion(watching, p.name, p.rev)
-	})
+	began := time.Now()
+	ahead, since, err := l.watch(watching, p, p.ahead)
+	if err != nil {
+		pause(ctx, shortly())
+		return l.look(ctx, key, p, newest)
+	}
+	next := ownAfter
+	switch {
+	case since == p.rev: // nothing has happened in between
+	case p.head != nil && string(p.head.Key) == p.ahead:
+		if seen, err := l.look(ctx, key, p, since); err != nil || seen.ahead != p.ahead {
+			return seen, err
+		}
+	default:
+		next = lookSoon
+	}
+	timer := time.NewTimer(min(next, p.lease.ttl()/3))
+	defer timer.Stop()
+	var own clientv3.WatchChan
 	for seen := p; ; {
-		timer := time.NewTimer(min(seen.lease.ttl()/3, maxLook))
 		select {
-		case rev := <-deleted:
-			timer.Stop()
-			return l.look(ctx, key, seen, rev)
+		case resp := <-ahead:
+			return l.look(ctx, key, seen, deletion(ctx, resp))
+		case resp := <-own:
+			return l.look(ctx, key, seen, deletion(ctx, resp))
 		case <-ctx.Done():
-			timer.Stop()
 			return seen, ctx.Err()
 		case <-timer.C:
 		}
-		var err error
+		if own == nil && time.Since(began) >= ownAfter {
+			if own, _, err = l.watch(watching, p, p.name); err != nil {
+				return seen, err
+			}
+		}
 		if seen, err = l.look(ctx, key, seen, newest); err != nil || seen.ahead != p.ahead {
 			return seen, err
 		}
+		next = ownAfter
+		if own != nil {
+			next = maxLook
+		}
+		timer.Reset(min(next, seen.lease.ttl()/3))
 	}
 }
 
-// awaitDeletion returns a revision in which an entry is no longer there that was made in
-// revision made or before; one of its name may be there again. It returns newest if it
-// cannot tell, since ctx ended, the store was compacted, or the member lost its leader.
-//
-// It first watches and then looks whether the entry is still there. A watch from the
-// revision that was read would need no look, but as soon as anything else was written
-// since, it is behind from its start, and the server serves those ten times a second.
-func (l *Locker) awaitDeletion(ctx context.Context, name string, made int64) int64 {
-	for resp := range l.client.Watch(ctx, name, clientv3.WithFilterPut(), clientv3.WithCreatedNotify()) {
-		switch {
-		case resp.Created:
-			now, err := l.readSince(ctx, resp.Header.Revision, clientv3.OpGet(name, clientv3.WithMaxCreateRev(made), clientv3.WithKeysOnly()))
-			if err != nil {
-				return newest
-			}
-			if first(now, 0) == nil {
-				return now.Header.Revision
-			}
-		case len(resp.Events) > 0:
-			return resp.Events[0].Kv.ModRevision
-		case resp.CompactRevision != 0:
-			return newest
-		}
+// deletion returns the revision of what a watch saw; or newest, after a moment, if it
+// saw nothing: it began anew, the store was compacted, or the member lost its leader.
+func deletion(ctx context.Context, resp clientv3.WatchResponse) int64 {
+	if len(resp.Events) > 0 {
+		return resp.Events[0].Kv.ModRevision
 	}
-	pause(ctx, shortly()) // it may fail at once again
+	pause(ctx, shortly()) // it may end at once again
 	return newest
+}
+
+// watch begins to watch an entry, and returns the revision after which it sees what
+// happens.
+func (l *Locker) watch(ctx context.Context, p place, name string) (clientv3.WatchChan, int64, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	limit := time.AfterFunc(min(l.opts.RequestTimeout, p.lease.ttl()/3), cancel)
+	defer limit.Stop()
+	events := l.client.Watch(ctx, name, clientv3.WithFilterPut(), clientv3.WithCreatedNotify())
+	resp := <-events
+	if !resp.Created {
+		return nil, 0, errors.Join(errors.New("the server began no watch"), resp.Err())
+	}
+	return events, resp.Header.Revision, nil
 }
 
 // look finds out who is ahead as of revision since or later, and keeps the place alive.
