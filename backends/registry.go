@@ -54,13 +54,17 @@ func (r *Registry) Schemes() []string {
 	return schemes
 }
 
-func (r *Registry) opener(scheme string) Opener {
+func (r *Registry) opener(scheme string) (Opener, error) {
 	if open := builtins[scheme]; open != nil {
-		return open
+		return open, nil
 	}
 	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.added[scheme]
+	open := r.added[scheme]
+	r.mu.RUnlock()
+	if open == nil {
+		return nil, invalid("unknown URL scheme %q: known are %s", scheme, strings.Join(r.Schemes(), ", "))
+	}
+	return open, nil
 }
 
 // Open opens the backend that the URL names. If what it returns has a method
@@ -70,15 +74,20 @@ func (r *Registry) Open(ctx context.Context, rawURL string) (locker.Locker, erro
 	if err != nil {
 		return nil, err
 	}
-	open := r.opener(u.Scheme)
-	if open == nil {
-		return nil, invalid("unknown URL scheme %q: known are %s", u.Scheme, strings.Join(r.Schemes(), ", "))
+	open, err := r.opener(u.Scheme)
+	if err != nil {
+		return nil, err
 	}
 	return open(ctx, u)
 }
 
 // OpenClient is the package's Open with the schemes of r.
 func (r *Registry) OpenClient(ctx context.Context, rawURL string, opts *locker.Options) (*locker.Client, error) {
+	return newClient(opts, func() (locker.Locker, error) { return r.Open(ctx, rawURL) })
+}
+
+// newClient returns a client of what open opens, unless the options will not do.
+func newClient(opts *locker.Options, open func() (locker.Locker, error)) (*locker.Client, error) {
 	var o locker.Options
 	if opts != nil {
 		o = *opts
@@ -88,7 +97,7 @@ func (r *Registry) OpenClient(ctx context.Context, rawURL string, opts *locker.O
 			return nil, err
 		}
 	}
-	l, err := r.Open(ctx, rawURL)
+	l, err := open()
 	if err != nil {
 		return nil, err
 	}
