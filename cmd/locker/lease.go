@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/locker-go/locker"
+	"github.com/locker-go/locker/backends"
 )
 
 const defaultTTL = 30 * time.Second
@@ -40,6 +41,16 @@ func (w *waiting) check(cmd *cobra.Command) error {
 	return nil
 }
 
+// defaults takes from a configuration what no flag says.
+func (w *waiting) defaults(cmd *cobra.Command, c backends.Config, ttl *time.Duration) {
+	if c.TTL != 0 && !cmd.Flags().Changed("ttl") {
+		*ttl = c.TTL
+	}
+	if !cmd.Flags().Changed("wait") && !w.no {
+		w.limit = c.Wait
+	}
+}
+
 func ttlFlag(cmd *cobra.Command, ttl *time.Duration, text string) {
 	cmd.Flags().DurationVar(ttl, "ttl", defaultTTL, text)
 }
@@ -66,10 +77,15 @@ whoever has it can renew and release the lock; keep it in a file that others can
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, key := cmd.Context(), args[0]
+			c, err := a.shared()
+			if err != nil {
+				return err
+			}
+			wait.defaults(cmd, c, &ttl)
 			if err := errors.Join(wait.check(cmd), locker.ValidateKey(key), locker.ValidateTTL(ttl)); err != nil {
 				return err
 			}
-			return a.withLocker(ctx, func(l locker.Locker) error {
+			return a.withLockerOf(ctx, c, func(l locker.Locker) error {
 				lease, err := acquire(ctx, l, key, ttl, wait)
 				if err != nil {
 					return err

@@ -14,19 +14,43 @@ import (
 	"github.com/locker-go/locker/backends"
 )
 
-// backendURL returns the URL of the backend, which may have a password in it.
-func (a *app) backendURL() (string, error) {
-	if a.url != "" {
-		return a.url, nil
+// configuration returns where locks are kept, by the flags, the environment or the
+// default, of which the first that says anything counts alone.
+func (a *app) configuration() (backends.Config, error) {
+	switch {
+	case a.url != "":
+		return backends.Config{URL: a.url}, nil
+	case a.config != "":
+		return backends.LoadConfig(a.config)
 	}
-	if env := os.Getenv("LOCKER_URL"); env != "" {
-		return env, nil
+	c, err := backends.FromEnv()
+	if !errors.Is(err, backends.ErrNotConfigured) {
+		return c, err
 	}
 	dir, err := stateDir()
 	if err != nil {
-		return "", &exitError{exitSystem, fmt.Errorf("there is no place for the default backend: %w; set --url or LOCKER_URL", err)}
+		return backends.Config{}, &exitError{exitSystem, fmt.Errorf("there is no place for the default backend: %w; set --url or LOCKER_URL", err)}
 	}
-	return (&url.URL{Scheme: "file", Path: filepath.ToSlash(dir)}).String(), nil
+	return backends.Config{URL: (&url.URL{Scheme: "file", Path: filepath.ToSlash(dir)}).String()}, nil
+}
+
+// backendURL returns the URL of the one backend that there is, which may have a password
+// in it.
+func (a *app) backendURL() (string, error) {
+	c, err := a.configuration()
+	switch {
+	case err != nil:
+		return "", err
+	case len(c.Routes) > 0:
+		return "", usage("the configuration has several backends: name one of them with --url")
+	case c.Namespace == "":
+		return c.URL, nil
+	}
+	separator := "?"
+	if strings.Contains(c.URL, "?") {
+		separator = "&"
+	}
+	return c.URL + separator + "namespace=" + c.Namespace, nil
 }
 
 // stateDir returns this user's directory for locks, by the XDG base directory
@@ -45,25 +69,36 @@ func stateDir() (string, error) {
 	return filepath.Join(home, ".local", "state", "locker"), nil
 }
 
-// sharedURL is backendURL for locks that are to exclude other processes.
-func (a *app) sharedURL() (string, error) {
-	raw, err := a.backendURL()
+// shared is configuration for locks that are to exclude other processes.
+func (a *app) shared() (backends.Config, error) {
+	c, err := a.configuration()
 	if err != nil {
-		return "", err
+		return backends.Config{}, err
 	}
-	if scheme, _, _ := strings.Cut(raw, "://"); strings.EqualFold(scheme, "memory") {
-		return "", usage("locks of memory:// end with this process and exclude no other: choose another backend with --url")
+	urls := []string{c.URL}
+	for _, r := range c.Routes {
+		urls = append(urls, r.URL)
 	}
-	return raw, nil
+	for _, raw := range urls {
+		if scheme, _, _ := strings.Cut(raw, "://"); strings.EqualFold(scheme, "memory") {
+			return backends.Config{}, usage("locks of memory:// end with this process and exclude no other: choose another backend with --url or --config")
+		}
+	}
+	return c, nil
 }
 
 // withLocker opens the backend for do.
 func (a *app) withLocker(ctx context.Context, do func(locker.Locker) error) error {
-	raw, err := a.sharedURL()
+	c, err := a.shared()
 	if err != nil {
 		return err
 	}
-	l, err := backends.OpenLocker(ctx, raw)
+	return a.withLockerOf(ctx, c, do)
+}
+
+// withLockerOf opens the backends of a configuration for do.
+func (a *app) withLockerOf(ctx context.Context, c backends.Config, do func(locker.Locker) error) error {
+	l, err := new(backends.Registry).OpenConfig(ctx, c)
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ type app struct {
 	out     io.Writer
 	err     io.Writer
 	url     string // of --url
+	config  string // of --config
 	json    bool
 	verbose bool
 	signals chan os.Signal // those that end a command, until locker run takes them over
@@ -113,15 +114,23 @@ A lease can end while its holder is stalled; no lock service can prevent that. S
 grant has a fencing token that is higher than all before it for the same key, and the
 resource that the lock guards should refuse lower ones.
 
-Where locks are kept is told by --url or, if that is not given, by the environment
-variable LOCKER_URL:
+Where locks are kept is told by --url or --config or, if neither is given, by one of the
+environment variables LOCKER_URL and LOCKER_CONFIG. A URL is one of
   file:///DIRECTORY                           one machine, no server
   redis://[user:password@]host[:port][/db]    also rediss:// with TLS
   redis+sentinel://h1,h2,h3/master-name
   redis+cluster://h1,h2,h3
   etcd://[user:password@]h1[:port],h2,h3      also etcds:// with TLS
-By default it is a directory of this user on this machine: $XDG_STATE_HOME/locker, or
-~/.local/state/locker.
+By default locks are in a directory of this user on this machine: $XDG_STATE_HOME/locker,
+or ~/.local/state/locker.
+
+A configuration, in YAML or JSON, can send keys to different backends, and has defaults
+for --ttl and --wait, which count more:
+  url: redis://cache:6379?password_file=/run/secrets/redis
+  ttl: 30s
+  routes:
+    - keys: invoice/*
+      url: etcd://e1,e2,e3
 
 Every user of the machine can see the arguments of a program, so a password does not
 belong into --url. Put it into LOCKER_URL, or better into a file:
@@ -133,6 +142,8 @@ belong into --url. Put it into LOCKER_URL, or better into a file:
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
 	cmd.PersistentFlags().StringVar(&a.url, "url", "", "`URL` of the backend; better in LOCKER_URL if it has a password")
+	cmd.PersistentFlags().StringVar(&a.config, "config", "", "configuration `FILE` of the backends")
+	cmd.MarkFlagsMutuallyExclusive("url", "config")
 	cmd.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON, where anything is printed at all")
 	cmd.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false, "tell on standard error what happens")
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage("%w; see %s --help", err, cmd.CommandPath()) })

@@ -60,10 +60,16 @@ func (a *app) runCommand() *cobra.Command {
 			if cmd.ArgsLenAtDash() != 1 || len(args) < 2 {
 				return usage("one KEY, two dashes and a COMMAND are needed: locker run KEY -- COMMAND [ARGUMENT...]")
 			}
+			c, err := a.shared()
+			if err != nil {
+				return err
+			}
+			opts.wait.defaults(cmd, c, &opts.ttl)
 			if err := opts.check(cmd, args[0]); err != nil {
 				return err
 			}
-			return a.run(cmd.Context(), args[0], args[1:], opts)
+			c.TTL, c.Wait = opts.ttl, opts.wait.limit
+			return a.run(cmd.Context(), c, args[0], args[1:], opts)
 		},
 	}
 	ttlFlag(cmd, &opts.ttl, "how long the lock stays taken if this machine dies")

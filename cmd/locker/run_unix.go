@@ -27,16 +27,12 @@ func guarded() bool {
 	return true
 }
 
-func (a *app) run(ctx context.Context, key string, argv []string, opts runOptions) (err error) {
+func (a *app) run(ctx context.Context, c backends.Config, key string, argv []string, opts runOptions) (err error) {
 	path, err := lookUp(argv[0]) // before others have to wait for a command that is not there
 	if err != nil {
 		return err
 	}
-	raw, err := a.sharedURL()
-	if err != nil {
-		return err
-	}
-	client, err := backends.Open(ctx, raw, &locker.Options{TTL: opts.ttl, Wait: opts.wait.limit, OnEvent: a.logEvent})
+	client, err := backends.OpenConfig(ctx, c, &locker.Options{OnEvent: a.logEvent})
 	if err != nil {
 		return err
 	}

@@ -93,7 +93,7 @@ func spawn(ts *testscript.TestScript, neg bool, args []string) {
 	name := args[0]
 	cmd := exec.Command(args[1], args[2:]...)
 	cmd.Dir = ts.MkAbs(".")
-	for _, key := range []string{"PATH", "HOME", "WORK", "XDG_STATE_HOME", "LOCKER_URL", "GORACE"} {
+	for _, key := range []string{"PATH", "HOME", "WORK", "XDG_STATE_HOME", "LOCKER_URL", "LOCKER_CONFIG", "GORACE"} {
 		cmd.Env = append(cmd.Env, key+"="+ts.Getenv(key))
 	}
 	// A job of its own, as an interactive shell makes it.
