@@ -1,6 +1,6 @@
-// Package backends opens a backend by its URL. It is the one package that knows all
-// built-in backends, so that a program which imports it can be moved from one to
-// another by configuration:
+// Package backends opens a backend by its URL, or several by a [Config]. It is the one
+// package that knows all built-in backends, so that a program which imports it can be
+// moved from one to another by configuration, most simply by [OpenEnv]:
 //
 //	memory://?namespace=NAME
 //	file:///DIRECTORY

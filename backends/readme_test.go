@@ -6,6 +6,20 @@ import (
 	"testing"
 )
 
+// The configuration that the README shows is one.
+func TestReadmeConfig(t *testing.T) {
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(readme), "```yaml\n")
+	content, _, _ := strings.Cut(rest, "```\n")
+	c, err := load(t, "readme.yaml", content)
+	if err != nil || len(c.Routes) == 0 {
+		t.Errorf("got %v, %v from\n%s", c, err, content)
+	}
+}
+
 // What the README shows of a program is part of an example, and so compiles.
 func TestReadme(t *testing.T) {
 	readme, err := os.ReadFile("../README.md")
