@@ -26,7 +26,7 @@ var (
 
 // OpError tells which operation failed, where, and on which key.
 type OpError struct {
-	Op      string // acquire, renew, release, fence, inspect, list, break, raise, high-water
+	Op      string // acquire, renew, release, fence, inspect, list, break, raise, high-water, diagnose
 	Backend string // the backend's name, such as redis; may be empty
 	Key     string // may be empty
 	Err     error
