@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -55,7 +56,6 @@ func (l *Locker) Diagnose(ctx context.Context) ([]locker.Finding, error) {
 type report struct {
 	addr       string
 	clustered  bool // the client is one of a cluster
-	anonymous  bool // the client has no credentials
 	confirming int  // the replicas that must confirm a grant
 
 	silent      error             // why it gave no answer at all
@@ -68,6 +68,8 @@ type report struct {
 	ahead       time.Duration     // of this machine, its clock
 	uncertainty time.Duration     // of ahead
 	noTime      error             // why it told no TIME
+	open        bool              // to whoever connects, with the rights of this client
+	noOpen      error             // why that is not known
 }
 
 // parameters are those of the configuration that INFO may not tell.
@@ -79,8 +81,9 @@ var parameters = []string{
 // ask collects what a server tells. It fails as soon as there is no answer, while a
 // refusal is one.
 func (l *Locker) ask(ctx context.Context, server *redis.Client) (report, error) {
-	r := report{addr: l.addr(ctx, server), anonymous: anonymous(server.Options()), confirming: l.opts.MinReplicas}
+	r := report{addr: server.Options().Addr, confirming: l.opts.MinReplicas}
 	_, r.clustered = l.client.(*redis.ClusterClient)
+	l.knock(ctx, server.Options(), &r)
 	steps := []struct {
 		refusal *error
 		request func(ctx context.Context) error
@@ -142,29 +145,36 @@ func configuration(ctx context.Context, server *redis.Client) (map[string]string
 	return config, nil
 }
 
-// addr returns the address of a server. The client of a master that Sentinel watches
-// does not tell it, but whom it dials does.
-func (l *Locker) addr(ctx context.Context, server *redis.Client) string {
+// knock connects without a password to see whether the server wants one. The client of
+// a master that Sentinel watches does not tell its address, but a connection does.
+func (l *Locker) knock(ctx context.Context, opts *redis.Options, r *report) {
 	const failover = "FailoverClient" // what the driver has in the place of an address
-	opts := server.Options()
-	if opts.Addr != failover {
-		return opts.Addr
-	}
 	ctx, cancel := context.WithTimeout(ctx, l.opts.RequestTimeout)
 	defer cancel()
 	conn, err := opts.Dialer(ctx, opts.Network, opts.Addr)
 	if err != nil {
-		return "the master"
+		r.noOpen = err
+		return
 	}
 	defer conn.Close()
-	return conn.RemoteAddr().String()
-}
-
-// anonymous says whether a client shows the server neither a password nor a certificate.
-func anonymous(opts *redis.Options) bool {
-	password := opts.Password != "" || opts.CredentialsProvider != nil || opts.CredentialsProviderContext != nil || opts.StreamingCredentialsProvider != nil
-	certificate := opts.TLSConfig != nil && (len(opts.TLSConfig.Certificates) > 0 || opts.TLSConfig.GetClientCertificate != nil)
-	return !password && !certificate
+	if r.addr == failover {
+		r.addr = conn.RemoteAddr().String()
+	}
+	if opts.Username != "" && opts.Username != "default" {
+		return // what the user may do that has no password is not known, nor that there is one
+	}
+	if opts.TLSConfig != nil && (len(opts.TLSConfig.Certificates) > 0 || opts.TLSConfig.GetClientCertificate != nil) {
+		return
+	}
+	deadline, _ := ctx.Deadline()
+	answer := make([]byte, len("+PONG"))
+	if err = conn.SetDeadline(deadline); err == nil {
+		_, err = conn.Write([]byte("PING\r\n"))
+	}
+	if err == nil {
+		_, err = io.ReadFull(conn, answer)
+	}
+	r.open, r.noOpen = string(answer) == "+PONG", err
 }
 
 // fields reads the answers of INFO and CLUSTER INFO.

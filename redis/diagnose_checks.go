@@ -328,7 +328,10 @@ func (r *report) clock() locker.Finding {
 }
 
 func (r *report) access() locker.Finding {
-	if !r.anonymous {
+	if r.noOpen != nil {
+		return unknown(r.noOpen, "a connection without a password")
+	}
+	if !r.open {
 		return fine("with credentials")
 	}
 	return locker.Finding{

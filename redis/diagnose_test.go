@@ -164,6 +164,17 @@ func TestDiagnoseWithFewRights(t *testing.T) {
 	expect(t, locksmith, "clock", locker.SeverityOK, "as this machine's")
 }
 
+// A server without a password takes any: that one was sent proves nothing.
+func TestDiagnoseNeedlessPassword(t *testing.T) {
+	t.Parallel()
+	server := testbed.Redis(t)
+	expect(t, diagnose(t, open(t, "redis://:c4n4ry@"+server.Addr())), "access", locker.SeverityWarning, "Whoever can connect")
+	if err := connect(t, server.Addr()).ConfigSet(t.Context(), "requirepass", "c4n4ry").Err(); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, diagnose(t, open(t, "redis://:c4n4ry@"+server.Addr())), "access", locker.SeverityOK, "with credentials")
+}
+
 // Many providers take CONFIG away from everybody.
 func TestDiagnoseWithoutConfig(t *testing.T) {
 	t.Parallel()
