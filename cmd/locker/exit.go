@@ -21,6 +21,7 @@ const (
 	exitSystem        = 71
 	exitNotHeld       = 74
 	exitHeld          = 75
+	exitEndangered    = 78 // of locker doctor alone
 	exitCannotExecute = 126
 	exitNotFound      = 127
 	exitSignal        = 128 // + its number

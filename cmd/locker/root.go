@@ -151,7 +151,7 @@ belong into --url. Put it into LOCKER_URL, or better into a file:
 		a.runCommand(),
 		a.acquireCommand(), a.renewCommand(), a.releaseCommand(), a.fenceCommand(),
 		a.statusCommand(), a.lsCommand(), a.breakCommand(),
-		a.conformanceCommand(), a.versionCommand(),
+		a.doctorCommand(), a.conformanceCommand(), a.versionCommand(),
 	)
 	for _, sub := range cmd.Commands() {
 		sub.RunE = classified(sub.RunE)
