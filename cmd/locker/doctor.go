@@ -119,17 +119,26 @@ func (a *app) diagnose(ctx context.Context, raw string, opts doctorOptions) (*di
 	if len(findings) == 0 {
 		return nil, err
 	}
-	for i := range findings {
-		f := &findings[i]
+	return newDiagnosis(raw, findings, err), err
+}
+
+// newDiagnosis makes what came from elsewhere fit to print.
+func newDiagnosis(raw string, findings []locker.Finding, err error) *diagnosis {
+	d := &diagnosis{URL: backends.Redact(raw), Findings: slices.Clone(findings)}
+	for i := range d.Findings {
+		f := &d.Findings[i]
+		if conclusions[f.Severity] == "" {
+			f.Severity = locker.SeverityUnknown
+		}
 		for _, text := range []*string{&f.Check, &f.Target, &f.Observed, &f.Reason, &f.Remedy} {
 			*text = oneLine(scrub(*text))
 		}
 	}
-	d := &diagnosis{URL: backends.Redact(raw), Verdict: locker.Worst(findings), Findings: findings}
+	d.Verdict = locker.Worst(d.Findings)
 	if err != nil {
 		d.Error = oneLine(scrub(err.Error()))
 	}
-	return d, err
+	return d
 }
 
 // examine asks the backend, and then tries out what everybody needs of it.
@@ -208,9 +217,13 @@ func (a *app) printDiagnosis(d *diagnosis) error {
 			fmt.Fprintf(&b, "  To do: %s\n", f.Remedy)
 		}
 	}
+	conclusion := conclusions[d.Verdict]
+	if d.Error != "" && d.Verdict != locker.SeverityDanger {
+		conclusion = "not all could be checked"
+	}
 	fmt.Fprintf(&b, "\n%d danger, %d warning, %d unknown, %d info, %d ok: %s\n",
 		count[locker.SeverityDanger], count[locker.SeverityWarning], count[locker.SeverityUnknown],
-		count[locker.SeverityInfo], count[locker.SeverityOK], conclusions[d.Verdict])
+		count[locker.SeverityInfo], count[locker.SeverityOK], conclusion)
 	_, err := a.out.Write([]byte(b.String()))
 	return err
 }
