@@ -113,7 +113,16 @@ func TestDiagnoseMembersDown(t *testing.T) {
 
 	cluster.members[3-down].Kill()
 	until(t, "it knows that there is no majority", func() bool { return locker.Worst(diagnose(t, l)) == locker.SeverityDanger })
-	expect(t, diagnose(t, l), "quorum", locker.SeverityDanger, "no lock can be taken")
+	findings = diagnose(t, l)
+	expect(t, findings, "quorum", locker.SeverityDanger, "no lock can be taken")
+	expect(t, findings, "members", locker.SeverityOK, "3 that vote") // as the one that is left knows
+}
+
+// Members may be known by other addresses than they advertise, as behind a proxy.
+func TestDiagnoseAdvertisedElsewhere(t *testing.T) {
+	t.Parallel()
+	server := testbed.Etcd(t, "--advertise-client-urls=http://"+testbed.Unused(t))
+	expect(t, diagnose(t, on(t, connect(t, server.Addr()), nil)), "member", locker.SeverityOK, "m0 it leads")
 }
 
 func TestDiagnoseSilentMember(t *testing.T) {

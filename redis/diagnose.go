@@ -21,8 +21,10 @@ var _ locker.Diagnoser = (*Locker)(nil)
 
 // Diagnose asks each server that keeps locks, all of them at once, for INFO, for some
 // parameters by CONFIG GET, for its time and, in a cluster, for CLUSTER INFO. What a
-// user may not run makes findings unknown; many managed servers have no CONFIG. A
-// server of several that does not answer is a finding; if none does it is an error.
+// user may not run makes findings unknown (an access control list allows it by +info,
+// +config|get and +cluster|info; many managed servers have no CONFIG). A server of
+// several that does not answer is a finding; if none does it is an error. Replicas, and
+// Sentinels, are seen as their master sees them.
 func (l *Locker) Diagnose(ctx context.Context) ([]locker.Finding, error) {
 	var servers []*redis.Client
 	err := l.eachMaster(ctx, func(server *redis.Client) error {

@@ -175,6 +175,20 @@ func TestDiagnoseNeedlessPassword(t *testing.T) {
 	expect(t, diagnose(t, open(t, "redis://:c4n4ry@"+server.Addr())), "access", locker.SeverityOK, "with credentials")
 }
 
+func TestDiagnoseTLS(t *testing.T) {
+	t.Parallel()
+	certs := testbed.NewCertificates(t)
+	for _, mutual := range []bool{false, true} {
+		rawURL := "rediss://" + testbed.RedisTLS(t, certs, mutual).Addr() + "?tls_ca_file=" + certs.CA
+		want := locker.SeverityWarning
+		if mutual {
+			rawURL += "&tls_cert_file=" + certs.ClientCert + "&tls_key_file=" + certs.ClientKey
+			want = locker.SeverityOK
+		}
+		expect(t, diagnose(t, open(t, rawURL)), "access", want, "with")
+	}
+}
+
 // Many providers take CONFIG away from everybody.
 func TestDiagnoseWithoutConfig(t *testing.T) {
 	t.Parallel()
