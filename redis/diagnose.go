@@ -118,8 +118,13 @@ func (l *Locker) ask(ctx context.Context, server *redis.Client) (report, error) 
 	for _, step := range steps {
 		limited, cancel := context.WithTimeout(ctx, l.opts.RequestTimeout)
 		err := step.request(limited)
+		late := limited.Err() != nil && ctx.Err() == nil
 		cancel()
-		if err != nil && !answered(err) {
+		switch {
+		case err == nil, answered(err):
+		case late:
+			return r, redisnode.Unavailable(ctx, fmt.Errorf("no answer within %s: %w", l.opts.RequestTimeout, err))
+		default:
 			return r, redisnode.Unavailable(ctx, err)
 		}
 		*step.refusal = err
