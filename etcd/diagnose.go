@@ -34,6 +34,7 @@ type report struct {
 	limit     time.Duration // of a request
 	asked     time.Time
 	members   []member
+	endpoints int      // of the client
 	unlisted  error    // why the cluster did not list its members: then they are those that were asked
 	clusters  []uint64 // the ids of the clusters that the members belong to
 	noQuorum  error    // why a majority did not answer a read
@@ -68,8 +69,10 @@ func (l *Locker) ask(ctx context.Context) (report, error) {
 		asking sync.WaitGroup
 		listed []*pb.Member
 	)
-	known := make([]member, len(l.client.Endpoints()))
-	for i, endpoint := range l.client.Endpoints() {
+	endpoints := l.client.Endpoints()
+	r.endpoints = len(endpoints)
+	known := make([]member, len(endpoints))
+	for i, endpoint := range endpoints {
 		known[i] = member{name: endpoint, urls: []string{endpoint}}
 	}
 	asking.Go(func() { l.askEach(ctx, known) })

@@ -126,6 +126,10 @@ func (r *report) size() locker.Finding {
 		f.Severity = locker.SeverityInfo
 		f.Reason = fmt.Sprintf("Each write waits for %d members.", voters/2+1)
 		f.Remedy = "Use five members, or seven."
+	case r.endpoints < voters:
+		f.Severity = locker.SeverityInfo
+		f.Reason = fmt.Sprintf("The client knows of %d of them. While those are down, no other is found.", r.endpoints)
+		f.Remedy = "Name all members in the URL."
 	default:
 		return fine(fmt.Sprintf("%s, of which it may lose %d", observed, (voters-1)/2))
 	}

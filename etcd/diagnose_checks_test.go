@@ -52,9 +52,10 @@ func TestChecks(t *testing.T) {
 		{"one that is new enough", one(func(s *clientv3.StatusResponse) { s.Version = "3.4.31" }), "version", ok, "3.4.31"},
 
 		{"two members", report{members: voters(2)}, "members", warning, "either member"},
-		{"three members", report{members: voters(3)}, "members", ok, "lose 1"},
+		{"three members", report{members: voters(3), endpoints: 3}, "members", ok, "lose 1"},
+		{"three members, of which one is named", report{members: voters(3), endpoints: 1}, "members", info, "knows of 1"},
 		{"four members", report{members: voters(4)}, "members", info, "as with 3"},
-		{"five members", report{members: voters(5)}, "members", ok, "lose 2"},
+		{"five members", report{members: voters(5), endpoints: 5}, "members", ok, "lose 2"},
 		{"nine members", report{members: voters(9)}, "members", info, "waits for 5"},
 		{"members that are not told", report{unlisted: refused}, "members", unknown, "not for you"},
 		{"a learner", report{members: append(voters(1), member{name: "l", learner: true, status: told(func(s *clientv3.StatusResponse) { s.Leader = 2 })})}, "members", warning, "1 that vote"},
