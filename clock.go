@@ -20,7 +20,7 @@ var suspended = readSuspended
 func Now() Instant { return Instant{time.Now(), suspended()} }
 
 // Elapsed returns the time since i, suspended time included.
-func (i Instant) Elapsed() time.Duration { return time.Since(i.at) + suspendedSince(i.suspended) }
+func (i Instant) Elapsed() time.Duration { return suspendedSince(i.suspended) + time.Since(i.at) }
 
 // Add returns the instant d after i.
 func (i Instant) Add(d time.Duration) Instant { return Instant{i.at.Add(d), i.suspended} }

@@ -1,31 +1,19 @@
 package locker
 
 import (
-	"math"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // readSuspended returns for how long the machine has been suspended since it
-// booted: what CLOCK_BOOTTIME counts and CLOCK_MONOTONIC does not. Between two
-// readings this thread may be off the CPU; the quickest of a few is taken.
+// booted: what CLOCK_BOOTTIME counts and CLOCK_MONOTONIC does not. A thread that is
+// off the CPU between the two readings gets less. As the start of a lease that makes
+// it shorter; as its end it is made good by reading the time after it.
 func readSuspended() time.Duration {
-	const quick = int64(100 * time.Microsecond)
-	var before, boot, after unix.Timespec
-	best, took := int64(0), int64(math.MaxInt64)
-	for range 4 {
-		if unix.ClockGettime(unix.CLOCK_MONOTONIC, &before) != nil ||
-			unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot) != nil ||
-			unix.ClockGettime(unix.CLOCK_MONOTONIC, &after) != nil {
-			return 0 // kernels before 2.6.39 have no CLOCK_BOOTTIME
-		}
-		if d := after.Nano() - before.Nano(); d < took {
-			best, took = boot.Nano()-(before.Nano()+after.Nano())/2, d
-		}
-		if took < quick {
-			break
-		}
+	var boot, monotonic unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot) != nil || unix.ClockGettime(unix.CLOCK_MONOTONIC, &monotonic) != nil {
+		return 0 // kernels before 2.6.39 have no CLOCK_BOOTTIME
 	}
-	return time.Duration(best)
+	return time.Duration(boot.Nano() - monotonic.Nano())
 }

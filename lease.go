@@ -56,11 +56,11 @@ func (l Lease) Granted(asked Instant, ttl, kept time.Duration) Lease {
 // is measured by a clock that runs on while the machine is suspended. For a lease
 // decoded from JSON it goes by the wall clock.
 func (l Lease) Remaining() time.Duration {
-	left := time.Until(l.Deadline)
+	var gone time.Duration
 	if l.measured {
-		left -= suspendedSince(l.suspended)
+		gone = suspendedSince(l.suspended)
 	}
-	return max(left, 0)
+	return max(time.Until(l.Deadline)-gone, 0)
 }
 
 // Holding returns what others may see of the lease.
