@@ -210,7 +210,8 @@ func (l *Locker) acquire(ctx context.Context, key string, keys redisnode.Keys, t
 		switch answer.Status {
 		case redisnode.Granted:
 			lease := locker.Lease{Key: key, Holder: g.Holder, Token: g.Token}.Granted(asked, ttl, answer.Kept)
-			if lease.Remaining() == 0 {
+			// Remaining, which also knows of a suspend, is dear: the caller sees that one.
+			if !time.Now().Before(lease.Deadline) {
 				late := fmt.Errorf("%w: the answer took longer than the lease: use a longer TTL", locker.ErrUnavailable)
 				if err := l.undo(ctx, g, ttl, late); err != nil {
 					return locker.Lease{}, err

@@ -25,7 +25,7 @@ type processor interface {
 // runner sends requests with a limit on each.
 type runner struct {
 	client   processor
-	limit    time.Duration
+	limiter  *limiter
 	heedsCtx bool // the client ends a request in flight with its context
 	cluster  bool
 
@@ -37,10 +37,10 @@ type runner struct {
 }
 
 func newRunner(client redis.UniversalClient, opts Options) (*runner, error) {
-	r := &runner{limit: opts.RequestTimeout, replicas: opts.MinReplicas}
+	r := &runner{limiter: newLimiter(opts.RequestTimeout), replicas: opts.MinReplicas}
 	switch c := client.(type) {
 	case *redis.Client:
-		heeding := heeding(c, r.limit)
+		heeding := heeding(c, r.limiter.limit)
 		r.client, r.heedsCtx = heeding, true
 		r.master = func(context.Context, string) (*redis.Client, error) { return heeding, nil }
 		r.reload = func(context.Context) {}
@@ -54,7 +54,7 @@ func newRunner(client redis.UniversalClient, opts Options) (*runner, error) {
 			if err != nil {
 				return nil, err
 			}
-			return heeding(m, r.limit), nil
+			return heeding(m, r.limiter.limit), nil
 		}
 		r.reload = c.ReloadState
 	case nil:
@@ -76,11 +76,14 @@ func heeding(c *redis.Client, limit time.Duration) *redis.Client {
 // Run sends a command once. Where a cluster is moving the key's slot it asks again,
 // as the server said, until the limit.
 func (r *runner) Run(ctx context.Context, cmd *redis.Cmd, key string, durable bool) error {
-	limited, cancel := context.WithTimeout(ctx, r.limit)
-	defer cancel()
-	err := r.send(limited, cmd, key, durable)
-	if deadline, _ := limited.Deadline(); err != nil && ctx.Err() == nil && !time.Now().Before(deadline) {
-		return fmt.Errorf("no answer within %s: %w: %w", r.limit, context.DeadlineExceeded, err)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	req := r.limiter.begin(ctx)
+	defer r.limiter.end(req)
+	err := r.send(req, cmd, key, durable)
+	if err != nil && ctx.Err() == nil && !time.Now().Before(req.deadline) {
+		return fmt.Errorf("no answer within %s: %w: %w", r.limiter.limit, context.DeadlineExceeded, err)
 	}
 	return err
 }
@@ -143,7 +146,7 @@ func (e *unconfirmedError) Unwrap() error { return e.error }
 // replicated waits until the replicas have what was written over conn. They
 // confirm only what was written over the connection that asks.
 func (r *runner) replicated(ctx context.Context, conn *redis.Conn) error {
-	wait := r.limit / 2
+	wait := r.limiter.limit / 2
 	if deadline, ok := ctx.Deadline(); ok {
 		wait = min(wait, time.Until(deadline)/2)
 	}
