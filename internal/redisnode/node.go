@@ -86,12 +86,13 @@ type Grant struct {
 // request is what a request about a grant says. Its words point into it, which
 // saves an allocation for each.
 type request struct {
-	Grant
-	token, ttl, keep, id int64
+	Keys
+	value, id        string
+	ttl, keep, until int64 // ms
 }
 
 func (n *Node) request(g Grant, ttl time.Duration) *request {
-	return &request{Grant: g, token: int64(g.Token), ttl: millis(ttl), keep: n.keep}
+	return &request{Keys: g.Keys, value: valueOf(g.Holder, g.Token), ttl: millis(ttl), keep: n.keep}
 }
 
 // Status says how an attempt to acquire ended.
@@ -117,7 +118,10 @@ type Answer struct {
 // taken later, unless Undo succeeds.
 func (n *Node) Acquire(ctx context.Context, g Grant, ttl time.Duration) (Answer, error) {
 	r := n.request(g, ttl)
-	reply, err := n.eval(ctx, acquireScript, durable, []any{nil, nil, 2, &r.Lock, &r.Fence, &r.Holder, &r.token, &r.ttl, &r.keep})
+	if n.keep != 0 {
+		r.until = int64(g.Token)/1000 + r.ttl + n.keep
+	}
+	reply, err := n.eval(ctx, acquireScript, durable, []any{nil, nil, 2, &r.Lock, &r.Fence, &r.value, &r.ttl, &r.until})
 	if err != nil {
 		return Answer{}, err
 	}
@@ -162,14 +166,14 @@ func fenced(parts []any) (Answer, error) {
 // Undo makes sure that the attempt g holds nothing and never will.
 func (n *Node) Undo(ctx context.Context, g Grant) error {
 	r := n.request(g, 0)
-	_, err := n.eval(ctx, undoScript, !durable, []any{nil, nil, 2, &r.Lock, &r.Fence, &r.Holder, &r.token, &r.keep, &r.Channel, n.far})
+	_, err := n.eval(ctx, undoScript, !durable, []any{nil, nil, 2, &r.Lock, &r.Fence, &r.value, &r.keep, &r.Channel, n.far})
 	return err
 }
 
 // Renew extends a lock; false if g does not hold it.
 func (n *Node) Renew(ctx context.Context, g Grant, ttl time.Duration) (bool, error) {
 	r := n.request(g, ttl)
-	count, err := n.count(ctx, renewScript, durable, []any{nil, nil, 2, &r.Lock, &r.Fence, &r.Holder, &r.token, &r.ttl, &r.keep})
+	count, err := n.count(ctx, renewScript, durable, []any{nil, nil, 2, &r.Lock, &r.Fence, &r.value, &r.ttl, &r.keep})
 	return count > 0, err
 }
 
@@ -179,14 +183,14 @@ func (n *Node) Renew(ctx context.Context, g Grant, ttl time.Duration) (bool, err
 func (n *Node) Release(ctx context.Context, g Grant, id uint64) (released bool, listeners int, err error) {
 	r := n.request(g, 0)
 	r.id = releaseID(id)
-	count, err := n.count(ctx, releaseScript, !durable, []any{nil, nil, 2, &r.Lock, &r.Fence, &r.Holder, &r.token, &r.id, &r.keep, &r.Channel, n.far})
+	count, err := n.count(ctx, releaseScript, !durable, []any{nil, nil, 2, &r.Lock, &r.Fence, &r.value, &r.id, &r.keep, &r.Channel, n.far})
 	return count > 0, int(max(count-1, 0)), err
 }
 
-// releaseID returns an id of 19 digits, as the scripts expect.
-func releaseID(id uint64) int64 {
+// releaseID returns a space and 19 digits, as the scripts expect.
+func releaseID(id uint64) string {
 	const lowest = 1_000_000_000_000_000_000
-	return lowest + int64(id%(8*lowest))
+	return " " + strconv.FormatUint(lowest+id%(8*lowest), 10)
 }
 
 // ParseMessage reads what is published on a lock's channel: the token of the grant

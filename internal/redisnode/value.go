@@ -9,13 +9,17 @@ import (
 	"github.com/locker-go/locker"
 )
 
-// valueOf returns what the lock key of a grant holds.
-func valueOf(holder string, token locker.Token) string {
-	return holder + ":" + strconv.FormatUint(uint64(token), 10)
-}
-
 // tokenDigits is how many digits a token has, from the year 2001 on.
 const tokenDigits = 16
+
+// valueOf returns what the lock key of a grant holds. The scripts find the token in
+// its last digits; that of a clock before 2001, which they refuse, begins with zeros.
+func valueOf(holder string, token locker.Token) string {
+	digits := strconv.FormatUint(uint64(token), 10)
+	return holder + ":" + zeros[:max(tokenDigits-len(digits), 0)] + digits
+}
+
+const zeros = "0000000000000000"
 
 // parseValue returns the holder and the token of a value. That of another program
 // is a holder as it stands, without a token; host:pid is a usual one.
