@@ -190,7 +190,7 @@ func (n *Node) Release(ctx context.Context, g Grant, id uint64) (released bool, 
 // releaseID returns a space and 19 digits, as the scripts expect.
 func releaseID(id uint64) string {
 	const lowest = 1_000_000_000_000_000_000
-	return " " + strconv.FormatUint(lowest+id%(8*lowest), 10)
+	return " " + string(strconv.AppendUint(make([]byte, 0, 20), lowest+id%(8*lowest), 10))
 }
 
 // ParseMessage reads what is published on a lock's channel: the token of the grant

@@ -15,8 +15,8 @@ const tokenDigits = 16
 // valueOf returns what the lock key of a grant holds. The scripts find the token in
 // its last digits; that of a clock before 2001, which they refuse, begins with zeros.
 func valueOf(holder string, token locker.Token) string {
-	digits := strconv.FormatUint(uint64(token), 10)
-	return holder + ":" + zeros[:max(tokenDigits-len(digits), 0)] + digits
+	digits := strconv.AppendUint(make([]byte, 0, 20), uint64(token), 10)
+	return holder + ":" + zeros[:max(tokenDigits-len(digits), 0)] + string(digits)
 }
 
 const zeros = "0000000000000000"
