@@ -17,6 +17,7 @@ const (
 	opDelete   int32 = 2
 	opGetData  int32 = 4
 	opSetData  int32 = 5
+	opGetACL   int32 = 6
 	opChildren int32 = 8
 	opSync     int32 = 9
 	opCheck    int32 = 13
@@ -192,6 +193,20 @@ func (r *answerReader) texts() []string {
 	var all []string
 	for range n {
 		all = append(all, string(r.data()))
+	}
+	return all
+}
+
+// acls reads a list of those who may do something.
+func (r *answerReader) acls() []zk.ACL {
+	n := int(r.int32())
+	if n > len(r.b)/12 {
+		r.b, r.err = nil, errGarbled
+		return nil
+	}
+	var all []zk.ACL
+	for range n {
+		all = append(all, zk.ACL{Perms: r.int32(), Scheme: string(r.data()), ID: string(r.data())})
 	}
 	return all
 }

@@ -81,6 +81,7 @@ func connect(ctx context.Context, addrs []string, timeout time.Duration, dialer 
 	if err != nil {
 		return nil, err
 	}
+	l.addrs = addrs
 	if l.owned, err = newClient(addrs, timeout, dialer); err != nil {
 		return nil, l.fail(ctx, "open", "", err)
 	}

@@ -56,7 +56,8 @@ const (
 // Locker keeps locks in ZooKeeper. It implements [locker.Waiter] and [locker.Admin].
 type Locker struct {
 	dialer *Dialer
-	owned  *client // that Open made
+	owned  *client  // that Open made
+	addrs  []string // that Open was given
 	opts   Options
 	names  names
 	tasks  tasks
