@@ -161,13 +161,14 @@ func TestDiagnoseSilentServer(t *testing.T) {
 	t.Parallel()
 	server := testbed.ZooKeeper(t)
 	l := onDriver(t, server.Addr(), &zookeeper.Options{RequestTimeout: time.Second})
-	diagnose(t, l)
+	findings := diagnose(t, l) // of a namespace that is not there yet
+	expect(t, findings, "tokens", locker.SeverityOK, "none were given out")
+	expect(t, findings, "access", locker.SeverityWarning, "open to the world")
 	server.Pause()
 	defer server.Resume()
 	var (
-		findings []locker.Finding
-		err      error
-		began    time.Time
+		err   error
+		began time.Time
 	)
 	for range 100 { // not all of its threads stop at once
 		began = time.Now()
