@@ -11,7 +11,7 @@
 //
 // Programs use a [Client], which renews what it holds and tells when a lock was
 // lost. A [Locker] is the small interface that a backend implements: the
-// packages redis, etcd, file and memory have one each, package backends chooses one by
+// packages redis, etcd, zookeeper, file and memory have one each, package backends chooses one by
 // URL, and package conformance proves one right.
 //
 // Locks are not reentrant: whoever acquires a key that it holds waits for itself.

@@ -8,6 +8,7 @@
 //	redis+sentinel://h1[:26379],h2,h3/master-name
 //	redis+cluster://h1[:6379],h2,h3
 //	etcd://[user:password@]h1[:2379],h2,h3         also etcds:// for TLS
+//	zookeeper://[user:password@]h1[:2181],h2,h3[/chroot]
 //
 // The Open function of each backend's package describes its parameters. Those that
 // are unknown or out of range are errors at open time. A program that wants one
@@ -28,6 +29,7 @@ import (
 	"github.com/locker-go/locker/file"
 	"github.com/locker-go/locker/memory"
 	"github.com/locker-go/locker/redis"
+	"github.com/locker-go/locker/zookeeper"
 )
 
 var builtins = map[string]Opener{
@@ -39,6 +41,7 @@ var builtins = map[string]Opener{
 	"redis+cluster":  redis.Open,
 	"etcd":           etcd.Open,
 	"etcds":          etcd.Open,
+	"zookeeper":      zookeeper.Open,
 }
 
 // Open opens the backend that the URL names and returns a client of it. Closing the

@@ -50,7 +50,7 @@ func TestUnknownSchemeNamesTheKnownOnes(t *testing.T) {
 	if !errors.Is(err, locker.ErrInvalid) {
 		t.Fatalf("got %v, want ErrInvalid", err)
 	}
-	for _, want := range []string{`"redsi"`, "etcd, etcds, file, memory, redis, redis+cluster, redis+sentinel, rediss"} {
+	for _, want := range []string{`"redsi"`, "etcd, etcds, file, memory, redis, redis+cluster, redis+sentinel, rediss, zookeeper"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q does not mention %s", err, want)
 		}
@@ -142,6 +142,8 @@ var wrong = []string{
 	"etcd://u:" + canary + "@h?nonsense=1",
 	"etcd://" + canary + "@h",
 	"etcds://u:" + canary + "@h1,h2:0",
+	"zookeeper://u:" + canary + "@h1,h2/a//b",
+	"zookeeper://u:" + canary + "@h?nonsense=1",
 	"file://u:" + canary + "@/tmp",
 	"file://" + canary,
 	"memory://u:" + canary + "@",

@@ -51,6 +51,7 @@ touches no lock of yours. The server sees some hundred requests a second while i
 			if err != nil {
 				return err
 			}
+			suite.Local = local(raw)
 			suite.Open = func(ctx context.Context) (locker.Locker, error) { return backends.OpenLocker(ctx, raw) }
 			results, err := runCases(cmd.Context(), suite, cases)
 			if cleanErr := cleanUp(); err == nil && cleanErr != nil {
@@ -65,6 +66,7 @@ touches no lock of yours. The server sees some hundred requests a second while i
 	cmd.Flags().StringVar(&pattern, "run", "", "run only the cases whose names match this `REGEXP`")
 	cmd.Flags().DurationVar(&suite.TTL, "ttl", time.Second, "TTL of leases that are left to expire, at least 100ms for a server")
 	cmd.Flags().DurationVar(&suite.Grace, "grace", 0, "how long such a lease may outlive its TTL in the backend")
+	cmd.Flags().StringToStringVar(&suite.Waive, "waive", nil, "a case that SHOULD pass and need not here, as `CASE=REASON`")
 	return cmd
 }
 

@@ -77,7 +77,7 @@ whoever has it can renew and release the lock; keep it in a file that others can
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, key := cmd.Context(), args[0]
-			c, err := a.shared()
+			c, err := a.outliving()
 			if err != nil {
 				return err
 			}

@@ -75,13 +75,38 @@ func (a *app) shared() (backends.Config, error) {
 	if err != nil {
 		return backends.Config{}, err
 	}
-	urls := []string{c.URL}
-	for _, r := range c.Routes {
-		urls = append(urls, r.URL)
-	}
-	for _, raw := range urls {
+	for _, raw := range urls(c) {
 		if scheme, _, _ := strings.Cut(raw, "://"); strings.EqualFold(scheme, "memory") {
 			return backends.Config{}, usage("locks of memory:// end with this process and exclude no other: choose another backend with --url or --config")
+		}
+	}
+	return c, nil
+}
+
+// urls returns all that a configuration names.
+func urls(c backends.Config) []string {
+	all := []string{c.URL}
+	for _, r := range c.Routes {
+		all = append(all, r.URL)
+	}
+	return all
+}
+
+// local says whether the locks of a URL end with the process that took them.
+func local(raw string) bool {
+	scheme, _, _ := strings.Cut(raw, "://")
+	return strings.EqualFold(scheme, "zookeeper")
+}
+
+// outliving is configuration for locks that are to outlive this process.
+func (a *app) outliving() (backends.Config, error) {
+	c, err := a.shared()
+	if err != nil {
+		return backends.Config{}, err
+	}
+	for _, raw := range urls(c) {
+		if local(raw) {
+			return backends.Config{}, usage("locks of zookeeper:// end with the process that took them: use locker run, or another backend")
 		}
 	}
 	return c, nil

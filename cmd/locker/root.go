@@ -121,6 +121,7 @@ environment variables LOCKER_URL and LOCKER_CONFIG. A URL is one of
   redis+sentinel://h1,h2,h3/master-name
   redis+cluster://h1,h2,h3
   etcd://[user:password@]h1[:port],h2,h3      also etcds:// with TLS
+  zookeeper://[user:password@]h1,h2,h3[/chroot]
 By default locks are in a directory of this user on this machine: $XDG_STATE_HOME/locker,
 or ~/.local/state/locker.
 

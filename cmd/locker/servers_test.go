@@ -16,6 +16,7 @@ func TestScriptsOnServers(t *testing.T) {
 	urls := []string{
 		"redis://" + testbed.Redis(t).Addr(),
 		"etcd://" + testbed.Etcd(t).Addr(),
+		"zookeeper://" + testbed.ZooKeeper(t).Addr(),
 	}
 	params := scriptParams()
 	params.Dir = "testdata/servers"

@@ -36,6 +36,7 @@ var servers = []struct {
 	{"file", func(t *testing.T) string { return "file://" + t.TempDir() }},
 	{"redis", func(t *testing.T) string { return "redis://" + testbed.Redis(t).Addr() }},
 	{"etcd", func(t *testing.T) string { return "etcd://" + testbed.Etcd(t).Addr() }},
+	{"zookeeper", func(t *testing.T) string { return "zookeeper://" + testbed.ZooKeeper(t).Addr() }},
 }
 
 // nightly runs the program in an environment.
