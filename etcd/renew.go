@@ -36,7 +36,8 @@ func (l *Locker) Renew(ctx context.Context, lease locker.Lease, ttl time.Duratio
 }
 
 func (l *Locker) renew(ctx context.Context, lease locker.Lease, e entry, want int64) (locker.Lease, error) {
-	if own, ok := l.leases.of(e.grant()); ok {
+	own, known := l.leases.of(e.grant())
+	if known {
 		e.lease = own.id // it may have been renewed since, as an older copy of it
 	}
 	var (
@@ -66,8 +67,11 @@ func (l *Locker) renew(ctx context.Context, lease locker.Lease, e entry, want in
 		return lease, aliveErr
 	}
 	granted := l.leases.granted(want)
-	if seconds < granted {
-		return l.prolong(ctx, lease, e, kv, want)
+	// If it is not where it was last put, that request may be under way still, to a lease
+	// that nobody keeps alive. Putting it elsewhere makes sure that it changes nothing.
+	strayed := known && own.id != e.lease
+	if seconds < granted || strayed {
+		return l.prolong(ctx, lease, e, kv, max(want, seconds)) // not less, or it might end before the deadline so far
 	}
 	ttl := time.Duration(granted) * time.Second
 	return lease.Granted(asked, ttl, ttl), nil
@@ -81,7 +85,8 @@ func (l *Locker) lost(e entry) error {
 
 // prolong puts the entry kv under a new lease, with a longer TTL. Its create revision,
 // and so its place, stays. If the outcome is unknown the new lease is left to end by
-// itself, since the entry may be under it: that is later than the deadline before.
+// itself, since the entry may be under it: that is later than the deadline before. The
+// next renewal finds out.
 func (l *Locker) prolong(ctx context.Context, lease locker.Lease, e entry, kv *mvccpb.KeyValue, want int64) (locker.Lease, error) {
 	asked := locker.Now()
 	longer, _, err := l.leases.take(ctx, want, true)
@@ -93,6 +98,7 @@ func (l *Locker) prolong(ctx context.Context, lease locker.Lease, e entry, kv *m
 		[]clientv3.Op{clientv3.OpPut(e.name, e.value(), clientv3.WithLease(longer.id))},
 		[]clientv3.Op{clientv3.OpGet(e.name)})
 	if err != nil {
+		l.leases.hold(e.grant(), longer)
 		return lease, err
 	}
 	if !resp.Succeeded {
