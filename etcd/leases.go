@@ -116,6 +116,9 @@ func (p *leases) grant(ctx context.Context, seconds int64) (pooled, error) {
 	resp, err := bounded(ctx, p.limit, func(ctx context.Context) (*pb.LeaseGrantResponse, error) {
 		return p.remote.LeaseGrant(ctx, &pb.LeaseGrantRequest{TTL: seconds, ID: id})
 	})
+	if errors.Is(err, rpctypes.ErrLeaseExist) { // of the first request, whose reply was lost
+		resp, err = &pb.LeaseGrantResponse{ID: id, TTL: seconds}, nil
+	}
 	if err != nil {
 		return pooled{}, err // if it was granted all the same, it ends by itself
 	}

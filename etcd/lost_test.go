@@ -77,6 +77,8 @@ func puts(request any) bool {
 	return ok && len(txn.Success) > 0 && txn.Success[0].GetRequestPut() != nil
 }
 
+func grants(request any) bool { _, ok := request.(*pb.LeaseGrantRequest); return ok }
+
 func mustRenew(t testing.TB, l locker.Locker, lease locker.Lease, ttl time.Duration) locker.Lease {
 	t.Helper()
 	renewed, err := l.Renew(t.Context(), lease, ttl)
@@ -164,4 +166,21 @@ func TestLateLongerRenewal(t *testing.T) {
 		}
 	}
 	_ = l.Release(t.Context(), lease) // it may just be over
+}
+
+// rueidis#925: the reply to a request was lost, the driver sent it again, and what the
+// first one had done was in its way.
+func TestLostReplyToAGrant(t *testing.T) {
+	t.Parallel()
+	cluster := startCluster(t, 1)
+	c := cluster.client()
+	through, wire := tapped(t, cluster)
+	l := on(t, through, nil)
+	wire.loseReply(t, grants)
+	lease := mustAcquire(t, l, "k")
+	serverLeases(t, c, 1)
+	if lease.TTL != testTTL {
+		t.Errorf("granted for %s", lease.TTL)
+	}
+	mustRelease(t, l, mustRenew(t, l, lease, testTTL))
 }
