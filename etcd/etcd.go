@@ -82,7 +82,8 @@ func (o *Options) check() error {
 }
 
 // Close revokes the leases that have no lock, and closes the client if Open made it.
-// Locks that are held stay until they expire.
+// Locks that are held stay until they expire. End the contexts of AcquireWait before:
+// once the client is closed a wait fails, and its place stays until its TTL is over.
 func (l *Locker) Close() error {
 	l.leases.close(l.client.Ctx())
 	if l.owned {

@@ -184,3 +184,30 @@ func TestLostReplyToAGrant(t *testing.T) {
 	}
 	mustRelease(t, l, mustRenew(t, l, lease, testTTL))
 }
+
+// Whoever closes the client ends the waits too, soon and with an error.
+func TestWaitOnAClosedClient(t *testing.T) {
+	t.Parallel()
+	cluster := startCluster(t, 1)
+	c := cluster.client()
+	holder := on(t, c, nil)
+	lease := mustAcquire(t, holder, "k")
+	l, err := openURL(t.Context(), cluster.url())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := wait(t, l, "k")
+	queued(t, c, "k", 2)
+	began := time.Now()
+	if err := l.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	w.end(t)
+	if !errors.Is(w.err, locker.ErrUnavailable) {
+		t.Errorf("the wait ended with %v", w.err)
+	}
+	if took := time.Since(began); took > 10*time.Second { // without, it goes on for 30 s
+		t.Errorf("the wait went on for %s", took)
+	}
+	mustRelease(t, holder, lease)
+}

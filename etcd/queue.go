@@ -78,7 +78,7 @@ func (l *Locker) line(ctx context.Context, key string, p place) (place, error) {
 			if !down {
 				outage, down = locker.Now(), true
 			}
-			if outage.Elapsed() > outagePatience {
+			if outage.Elapsed() > outagePatience || l.client.Ctx().Err() != nil {
 				return p, l.undo(ctx, p.lease, err)
 			}
 			pause(ctx, shortly())
