@@ -16,6 +16,10 @@ import (
 // errPlaceLost says that an entry that was made is no longer there.
 var errPlaceLost = errors.New("the place in the queue is lost: its lease expired, or somebody removed it")
 
+// errWentBack says that the cluster has an older state than this process saw: a backup
+// was restored, or it was wiped.
+var errWentBack = errors.New("the cluster lost what it had confirmed")
+
 // place is an entry that was just made, or looked at.
 type place struct {
 	entry
@@ -99,8 +103,12 @@ func (l *Locker) enter(ctx context.Context, key string, seconds int64, wait bool
 			p.lease = extended
 			return p, nil
 		}
-		if used && errors.Is(err, errLeaseGone) && l.leases.revoke(context.WithoutCancel(ctx), lease.id) == nil {
-			continue // it died in the pool
+		wentBack := errors.Is(err, errWentBack)
+		if wentBack {
+			l.leases.forget()
+		}
+		if (wentBack || used && errors.Is(err, errLeaseGone)) && l.leases.revoke(context.WithoutCancel(ctx), lease.id) == nil {
+			continue // it died in the pool, or has a lock of the past
 		}
 		return place{}, l.undo(ctx, lease, err)
 	}
@@ -112,6 +120,7 @@ func (l *Locker) put(ctx context.Context, key string, lease clientv3.LeaseID, wa
 	queue := l.names.queue(key)
 	e := entry{holder: locker.NewHolder(), lease: lease}
 	e.name = l.names.entry(key, lease)
+	_, seen := l.known.get()
 	value, move := l.guess()
 	e.base = value
 
@@ -130,6 +139,10 @@ func (l *Locker) put(ctx context.Context, key string, lease clientv3.LeaseID, wa
 	resp, err := l.commit(ctx, empty, ops, []clientv3.Op{head})
 	if err != nil {
 		return place{}, false, err
+	}
+	if resp.Header.Revision < seen {
+		l.known.saw(base{}, resp.Header.Revision)
+		return place{}, false, errWentBack
 	}
 	if !resp.Succeeded {
 		return place{head: first(resp, 0)}, false, nil

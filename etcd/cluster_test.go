@@ -165,3 +165,46 @@ func TestTokensRiseThroughARestoredBackup(t *testing.T) {
 	restore()
 	again()
 }
+
+// A restored backup brings back locks that were released since. The lease that such a
+// one is under is in the pool of who released it, and must not be kept alive by that.
+func TestReleasedLockComesBackWithABackup(t *testing.T) {
+	t.Parallel()
+	cluster := startCluster(t, 1, fast...)
+	const ttl = 2 * time.Second
+	acquire := func(l *etcd.Locker, key string) (lease locker.Lease) {
+		t.Helper()
+		until(t, "the lock is granted", func() (ok bool) {
+			var err error
+			lease, err = l.Acquire(t.Context(), key, ttl)
+			if err != nil && !errors.Is(err, locker.ErrUnavailable) && !errors.Is(err, locker.ErrHeld) {
+				t.Fatal(err)
+			}
+			return err == nil
+		})
+		return lease
+	}
+	l := on(t, cluster.client(), nil)
+	// Two leases, the one of which is in use when the backup is restored.
+	first, second := acquire(l, "first"), acquire(l, "second")
+	restore := cluster.all.Backup()
+	for _, lease := range []locker.Lease{first, second} {
+		until(t, "the lock is released", func() bool { return l.Release(t.Context(), lease) == nil })
+	}
+	mustRelease(t, l, acquire(l, "other"))
+	restore()
+	ctx, stop := context.WithCancel(t.Context())
+	var busy sync.WaitGroup
+	t.Cleanup(func() { stop(); busy.Wait() })
+	busy.Go(func() {
+		for ctx.Err() == nil {
+			if lease, err := l.Acquire(ctx, "other", ttl); err == nil {
+				_ = l.Release(ctx, lease)
+			}
+		}
+	})
+	another := on(t, cluster.client(), nil)
+	for _, key := range []string{"first", "second"} {
+		mustRelease(t, another, acquire(another, key))
+	}
+}

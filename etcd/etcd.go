@@ -10,6 +10,8 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/locker-go/locker"
 )
@@ -141,6 +143,26 @@ func check(ctx context.Context, key string) error {
 		return err
 	}
 	return ctx.Err()
+}
+
+// errLimit is why a request was ended that took too long.
+var errLimit = errors.New("the limit of a request")
+
+// bounded makes a request, which ends at the limit or with ctx. The server is not told
+// of the limit, as it is of a deadline: that would cost both more than this does.
+func bounded[T any](ctx context.Context, limit time.Duration, request func(context.Context) (T, error)) (T, error) {
+	limited, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	timer := time.AfterFunc(limit, func() { cancel(errLimit) })
+	defer timer.Stop()
+	v, err := request(limited)
+	if status.Code(err) == codes.DeadlineExceeded {
+		<-limited.Done() // the driver, or the server, was a moment faster
+	}
+	if err != nil && context.Cause(limited) == errLimit {
+		return v, fmt.Errorf("no answer within %s: %w", limit, context.DeadlineExceeded)
+	}
+	return v, clientv3.ContextError(ctx, err)
 }
 
 // commit makes one transaction. The driver sends it once.

@@ -3,7 +3,6 @@ package etcd
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"slices"
@@ -13,8 +12,6 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/locker-go/locker"
 )
@@ -157,6 +154,14 @@ func (p *leases) put(l pooled) {
 		default:
 		}
 	}
+}
+
+// forget leaves all leases that have no key to end by themselves: in a restored backup
+// they may have keys that were released since.
+func (p *leases) forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.idle = nil
 }
 
 // hold remembers under which lease a grant is: put back once that is released.
@@ -375,24 +380,4 @@ func (p *leases) close(ctx context.Context) {
 		wg.Go(func() { _ = p.revoke(ctx, l.id) })
 	}
 	wg.Wait()
-}
-
-// errLimit is why a request was ended that took too long.
-var errLimit = errors.New("the limit of a request")
-
-// bounded makes a request, which ends at the limit or with ctx. The server is not told
-// of the limit, as it is of a deadline: that would cost both more than this does.
-func bounded[T any](ctx context.Context, limit time.Duration, request func(context.Context) (T, error)) (T, error) {
-	limited, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	timer := time.AfterFunc(limit, func() { cancel(errLimit) })
-	defer timer.Stop()
-	v, err := request(limited)
-	if status.Code(err) == codes.DeadlineExceeded {
-		<-limited.Done() // the driver, or the server, was a moment faster
-	}
-	if err != nil && context.Cause(limited) == errLimit {
-		return v, fmt.Errorf("no answer within %s: %w", limit, context.DeadlineExceeded)
-	}
-	return v, clientv3.ContextError(ctx, err)
 }
