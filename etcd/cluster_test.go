@@ -13,9 +13,9 @@ import (
 	"github.com/locker-go/locker/internal/testbed"
 )
 
-// A leader that is stopped for a while, and comes back with what it was told before,
-// costs time, and no more than that. etcd#11456, etcd#13294.
-func TestLeaderIsPaused(t *testing.T) {
+// A leader that is killed, and comes back with what it was told before, costs time, and
+// no more than that. etcd#11456, etcd#13294.
+func TestLeaderIsKilled(t *testing.T) {
 	t.Parallel()
 	cluster := startCluster(t, 3, fast...)
 	var history conformance.History
@@ -48,9 +48,9 @@ func TestLeaderIsPaused(t *testing.T) {
 	}
 	some("at the beginning")
 	leader := cluster.all.Leader()
-	leader.Pause()
+	leader.Kill()
 	some("without the leader of before")
-	leader.Resume()
+	leader.StartAgain()
 	some("when it is back")
 	stop()
 	clients.Wait()
