@@ -140,7 +140,7 @@ var faultCases = []Case{
 			a, b := e.open(ctx), e.open(ctx)
 			lease := e.acquire(ctx, a, e.key(), e.long)
 			w := e.wait(ctx, b, lease.Key)
-			e.settle(ctx)
+			pause(ctx, 2*time.Second, "the waiter to begin, since its first attempt may fail")
 			heal := e.disturb(e.cut(ctx))
 			pause(ctx, time.Second, "an outage")
 			heal()
