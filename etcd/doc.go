@@ -2,7 +2,9 @@
 //
 // Safety: a grant is a write that a majority of the members confirmed, so one lock
 // has one holder through the loss of any minority. A holder that is stalled past
-// its deadline is not stopped by that; its fencing token is refused. Tokens rise by
+// its deadline is not stopped by that; its fencing token is refused. A leader that is
+// itself stopped and continued (as by SIGSTOP) may end leases early for a moment: then, too, the
+// token refuses the holder of before. Tokens rise by
 // the order in which the cluster made the grants, with no clock in the argument, as
 // long as it keeps its data. When it was wiped, or restored from a snapshot, they
 // rise as far as the clients' clocks agree within seconds, and the snapshot is

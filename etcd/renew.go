@@ -13,8 +13,8 @@ import (
 	"github.com/locker-go/locker"
 )
 
-// Renew takes no consensus write: a keepalive, and beside it a read that proves the
-// lock. Only for a longer TTL than before it puts the key under a new lease, by two
+// Renew takes no consensus write (one with a user and password, by which the driver logs
+// in for each keepalive): a keepalive, and beside it a read that proves the lock. Only for a longer TTL than before it puts the key under a new lease, by two
 // writes. A shorter one makes the deadline earlier; of a holder that dies, the key is
 // free only after the longer time.
 func (l *Locker) Renew(ctx context.Context, lease locker.Lease, ttl time.Duration) (locker.Lease, error) {
