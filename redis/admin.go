@@ -24,7 +24,7 @@ func (l *Locker) Inspect(ctx context.Context, key string) (locker.Holding, error
 		holding locker.Holding
 		held    bool
 	}
-	a, err := twice(ctx, func() (answer, error) {
+	a, err := redisnode.Twice(ctx, func() (answer, error) {
 		h, held, err := l.node.Inspect(ctx, keys)
 		return answer{h, held}, err
 	})
@@ -63,7 +63,7 @@ func (l *Locker) Raise(ctx context.Context, key string, floor locker.Token) erro
 	if floor > locker.MaxToken {
 		return fail("raise", key, locker.ValidateFloor(floor, 0, time.Now()))
 	}
-	answer, err := twice(ctx, func() (redisnode.Answer, error) { return l.node.Raise(ctx, keys, floor) })
+	answer, err := redisnode.Twice(ctx, func() (redisnode.Answer, error) { return l.node.Raise(ctx, keys, floor) })
 	if err == nil && answer.Status == redisnode.Ahead {
 		err = locker.ValidateFloor(floor, answer.Fence, answer.Time)
 		if err == nil {
@@ -130,7 +130,7 @@ func (l *Locker) HighWater(ctx context.Context) (locker.Token, error) {
 // request has the Locker's limit.
 func (l *Locker) eachMaster(ctx context.Context, fn func(*redis.Client) error) error {
 	if c, ok := l.client.(*redis.Client); ok {
-		return fn(heeding(c, l.opts.RequestTimeout))
+		return fn(redisnode.Heeding(c, l.opts.RequestTimeout))
 	}
 	var (
 		mu      sync.Mutex
@@ -139,7 +139,7 @@ func (l *Locker) eachMaster(ctx context.Context, fn func(*redis.Client) error) e
 	err := l.client.(*redis.ClusterClient).ForEachMaster(ctx, func(_ context.Context, m *redis.Client) error {
 		mu.Lock()
 		defer mu.Unlock()
-		masters = append(masters, heeding(m, l.opts.RequestTimeout))
+		masters = append(masters, redisnode.Heeding(m, l.opts.RequestTimeout))
 		return nil
 	})
 	if err != nil {

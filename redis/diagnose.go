@@ -121,7 +121,7 @@ func (l *Locker) ask(ctx context.Context, server *redis.Client) (report, error) 
 		late := limited.Err() != nil && ctx.Err() == nil
 		cancel()
 		switch {
-		case err == nil, answered(err):
+		case err == nil, redisnode.Answered(err):
 		case late:
 			return r, redisnode.Unavailable(ctx, fmt.Errorf("no answer within %s: %w", l.opts.RequestTimeout, err))
 		default:

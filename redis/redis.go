@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net"
 	"strings"
 	"time"
 
@@ -64,8 +62,8 @@ type Locker struct {
 	opts      Options
 	namespace string
 	node      *redisnode.Node
-	tokens    proposer
-	wakes     *wakes
+	tokens    redisnode.Proposer
+	wakes     *redisnode.Wakes
 }
 
 var (
@@ -93,13 +91,13 @@ func New(client redis.UniversalClient, opts *Options) (*Locker, error) {
 	}
 	l.namespace = l.opts.Namespace
 	l.node = redisnode.New(run, max(l.opts.FenceRetention, 0), run.cluster)
-	l.tokens.clock = time.Now
-	l.tokens.jumped = func(key string, err error) {
+	l.tokens.Clock = time.Now
+	l.tokens.Jumped = func(key string, err error) {
 		if l.opts.OnEvent != nil {
 			l.opts.OnEvent(locker.Event{Kind: locker.EventFenceJumped, Holding: locker.Holding{Key: key}, Err: err})
 		}
 	}
-	l.wakes = newWakes(client)
+	l.wakes = redisnode.NewWakes(client)
 	return l, nil
 }
 
@@ -132,7 +130,7 @@ func (o *Options) check() error {
 // contexts of AcquireWait before: from then on it only asks now and then, and does
 // not fail at once when the client is closed.
 func (l *Locker) Close() error {
-	err := l.wakes.close()
+	err := l.wakes.Close()
 	if l.owned {
 		err = errors.Join(err, l.client.Close())
 	}
@@ -190,7 +188,7 @@ func (l *Locker) Acquire(ctx context.Context, key string, ttl time.Duration) (lo
 }
 
 func (l *Locker) acquire(ctx context.Context, key string, keys redisnode.Keys, ttl time.Duration) (locker.Lease, error) {
-	token := l.tokens.next()
+	token := l.tokens.Next()
 	reconnected := false
 	for range maxAttempts {
 		g := redisnode.Grant{Keys: keys, Holder: locker.NewHolder(), Token: token}
@@ -200,11 +198,11 @@ func (l *Locker) acquire(ctx context.Context, key string, keys redisnode.Keys, t
 			if err := l.undo(ctx, g, ttl, err); err != nil {
 				return locker.Lease{}, err
 			}
-			if ctx.Err() != nil || reconnected || !connectionLost(err) {
+			if ctx.Err() != nil || reconnected || !redisnode.ConnectionLost(err) {
 				return locker.Lease{}, err
 			}
 			reconnected = true
-			token = l.tokens.next()
+			token = l.tokens.Next()
 			continue
 		}
 		switch answer.Status {
@@ -218,13 +216,13 @@ func (l *Locker) acquire(ctx context.Context, key string, keys redisnode.Keys, t
 				}
 				return locker.Lease{}, late
 			}
-			l.tokens.saw(token)
+			l.tokens.Saw(token)
 			return lease, nil
 		case redisnode.Held:
 			answer.Holder.Key = key
 			return locker.Lease{}, &locker.HeldError{Holding: answer.Holder}
 		default:
-			if token = l.tokens.after(key, answer); token > locker.MaxToken {
+			if token = l.tokens.After(key, answer); token > locker.MaxToken {
 				return locker.Lease{}, fmt.Errorf("%w: the fence %d, beyond which there are no tokens, is damaged: delete its record %q",
 					locker.ErrUnavailable, answer.Fence, keys.Fence)
 			}
@@ -237,47 +235,14 @@ func (l *Locker) acquire(ctx context.Context, key string, keys redisnode.Keys, t
 // returns an error only if it cannot be sure.
 func (l *Locker) undo(ctx context.Context, g redisnode.Grant, ttl time.Duration, cause error) error {
 	_, written := errors.AsType[*unconfirmedError](cause)
-	if !written && (redisnode.Refused(cause) || neverSent(cause)) {
+	if !written && (redisnode.Refused(cause) || redisnode.NeverSent(cause)) {
 		return nil
 	}
 	ctx = context.WithoutCancel(ctx) // the request has a limit of its own
-	if err := l.node.Undo(ctx, g); err != nil && (!connectionLost(err) || l.node.Undo(ctx, g) != nil) {
+	if err := l.node.Undo(ctx, g); err != nil && (!redisnode.ConnectionLost(err) || l.node.Undo(ctx, g) != nil) {
 		return fmt.Errorf("%w; the lock may have been taken all the same, and then frees itself after %s, since undoing failed too: %w", cause, ttl, err)
 	}
 	return nil
-}
-
-// answered says whether a request failed with an error that the server answered.
-func answered(err error) bool {
-	_, ok := errors.AsType[redis.Error](err)
-	return ok
-}
-
-// neverSent says whether a request that failed had not left this process.
-func neverSent(err error) bool {
-	dial, ok := errors.AsType[*net.OpError](err)
-	return ok && dial.Op == "dial" || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrClosed)
-}
-
-// connectionLost says whether a request failed with its connection, so that it may
-// succeed on another one: as when the server was restarted.
-func connectionLost(err error) bool {
-	if answered(err) {
-		return false
-	}
-	if t, ok := errors.AsType[net.Error](err); ok {
-		return !t.Timeout() && !neverSent(err)
-	}
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
-}
-
-// twice calls an idempotent request once more if its connection was lost.
-func twice[T any](ctx context.Context, request func() (T, error)) (T, error) {
-	v, err := request()
-	if err != nil && ctx.Err() == nil && connectionLost(err) {
-		v, err = request()
-	}
-	return v, err
 }
 
 func grantOf(lease locker.Lease, keys redisnode.Keys) redisnode.Grant {
@@ -296,7 +261,7 @@ func (l *Locker) Renew(ctx context.Context, lease locker.Lease, ttl time.Duratio
 	}
 	ttl = wholeMillis(ttl)
 	var asked locker.Instant
-	held, err := twice(ctx, func() (bool, error) {
+	held, err := redisnode.Twice(ctx, func() (bool, error) {
 		asked = locker.Now()
 		return l.node.Renew(ctx, grantOf(lease, keys), ttl)
 	})
@@ -317,7 +282,7 @@ func (l *Locker) Release(ctx context.Context, lease locker.Lease) error {
 	}
 	id := rand.Uint64()
 	listeners := 0
-	held, err := twice(ctx, func() (held bool, err error) {
+	held, err := redisnode.Twice(ctx, func() (held bool, err error) {
 		held, listeners, err = l.node.Release(ctx, grantOf(lease, keys), id)
 		return held, err
 	})
@@ -327,7 +292,7 @@ func (l *Locker) Release(ctx context.Context, lease locker.Lease) error {
 	if err != nil {
 		return fail("release", lease.Key, err)
 	}
-	l.wakes.released(keys.Channel, lease.Token, listeners)
+	l.wakes.Released(keys.Channel, lease.Token, listeners)
 	return nil
 }
 
@@ -337,7 +302,7 @@ func (l *Locker) FenceToken(ctx context.Context, lease locker.Lease) (locker.Tok
 	if err != nil {
 		return 0, fail("fence", lease.Key, err)
 	}
-	held, err := twice(ctx, func() (bool, error) { return l.node.Holds(ctx, grantOf(lease, keys)) })
+	held, err := redisnode.Twice(ctx, func() (bool, error) { return l.node.Holds(ctx, grantOf(lease, keys)) })
 	if err == nil && !held {
 		err = locker.ErrNotHeld
 	}
@@ -355,16 +320,16 @@ func (l *Locker) AcquireWait(ctx context.Context, key string, ttl time.Duration)
 	if err != nil {
 		return locker.Lease{}, fail("acquire", key, err)
 	}
-	w := l.wakes.watch(keys.Channel)
-	defer l.wakes.leave(w)
-	if err := w.yield(ctx); err != nil {
+	w := l.wakes.Watch(keys.Channel)
+	defer l.wakes.Leave(w)
+	if err := w.Yield(ctx); err != nil {
 		held := &locker.HeldError{Holding: locker.Holding{Key: key}}
 		return locker.Lease{}, fail("acquire", key, fmt.Errorf("%w; gave up waiting: %w", held, err))
 	}
-	return locker.Wait(ctx, w.wake, func(ctx context.Context) (locker.Lease, error) {
+	return locker.Wait(ctx, w.Wake(), func(ctx context.Context) (locker.Lease, error) {
 		lease, err := l.Acquire(ctx, key, ttl)
 		if held, ok := errors.AsType[*locker.HeldError](err); ok {
-			l.wakes.held(w, held.Token)
+			l.wakes.Held(w, held.Token)
 		}
 		return lease, err
 	})

@@ -9,13 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/locker-go/locker"
+	"github.com/locker-go/locker/internal/redisnode"
 )
-
-// once is a command that the client never sends twice. A request that it repeated
-// after a lost reply could still arrive, and take the lock, after the second reply.
-type once struct{ *redis.Cmd }
-
-func (once) NoRetry() bool { return true }
 
 // processor is what all clients, and single connections, have.
 type processor interface {
@@ -25,7 +20,8 @@ type processor interface {
 // runner sends requests with a limit on each.
 type runner struct {
 	client   processor
-	limiter  *limiter
+	limit    time.Duration
+	limiter  *redisnode.Limiter
 	heedsCtx bool // the client ends a request in flight with its context
 	cluster  bool
 
@@ -37,10 +33,10 @@ type runner struct {
 }
 
 func newRunner(client redis.UniversalClient, opts Options) (*runner, error) {
-	r := &runner{limiter: newLimiter(opts.RequestTimeout), replicas: opts.MinReplicas}
+	r := &runner{limit: opts.RequestTimeout, limiter: redisnode.NewLimiter(opts.RequestTimeout), replicas: opts.MinReplicas}
 	switch c := client.(type) {
 	case *redis.Client:
-		heeding := heeding(c, r.limiter.limit)
+		heeding := redisnode.Heeding(c, r.limit)
 		r.client, r.heedsCtx = heeding, true
 		r.master = func(context.Context, string) (*redis.Client, error) { return heeding, nil }
 		r.reload = func(context.Context) {}
@@ -54,7 +50,7 @@ func newRunner(client redis.UniversalClient, opts Options) (*runner, error) {
 			if err != nil {
 				return nil, err
 			}
-			return heeding(m, r.limiter.limit), nil
+			return redisnode.Heeding(m, r.limit), nil
 		}
 		r.reload = c.ReloadState
 	case nil:
@@ -65,27 +61,14 @@ func newRunner(client redis.UniversalClient, opts Options) (*runner, error) {
 	return r, nil
 }
 
-// heeding returns a client on the same connections that ends a request at the
-// limit, or at its context's deadline.
-func heeding(c *redis.Client, limit time.Duration) *redis.Client {
-	c = c.WithTimeout(limit)
-	c.Options().ContextTimeoutEnabled = true // the options are the copy's own
-	return c
-}
-
 // Run sends a command once. Where a cluster is moving the key's slot it asks again,
 // as the server said, until the limit.
 func (r *runner) Run(ctx context.Context, cmd *redis.Cmd, key string, durable bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	req := r.limiter.begin(ctx)
-	defer r.limiter.end(req)
-	err := r.send(req, cmd, key, durable)
-	if err != nil && ctx.Err() == nil && !time.Now().Before(req.deadline) {
-		return fmt.Errorf("no answer within %s: %w: %w", r.limiter.limit, context.DeadlineExceeded, err)
-	}
-	return err
+	req := r.limiter.Begin(ctx)
+	return r.limiter.End(req, r.send(req, cmd, key, durable))
 }
 
 func (r *runner) send(ctx context.Context, cmd *redis.Cmd, key string, durable bool) error {
@@ -99,7 +82,7 @@ func (r *runner) send(ctx context.Context, cmd *redis.Cmd, key string, durable b
 		}
 		conn := master.Conn()
 		defer conn.Close()
-		if err := conn.Process(ctx, once{cmd}); err != nil {
+		if err := conn.Process(ctx, redisnode.Once(cmd)); err != nil {
 			return err
 		}
 		if n, _ := cmd.Val().(int64); n <= 0 {
@@ -146,12 +129,12 @@ func (e *unconfirmedError) Unwrap() error { return e.error }
 // replicated waits until the replicas have what was written over conn. They
 // confirm only what was written over the connection that asks.
 func (r *runner) replicated(ctx context.Context, conn *redis.Conn) error {
-	wait := r.limiter.limit / 2
+	wait := r.limit / 2
 	if deadline, ok := ctx.Deadline(); ok {
 		wait = min(wait, time.Until(deadline)/2)
 	}
 	ack := redis.NewCmd(ctx, "wait", r.replicas, max(wait.Milliseconds(), 1))
-	if err := conn.Process(ctx, once{ack}); err != nil {
+	if err := conn.Process(ctx, redisnode.Once(ack)); err != nil {
 		return &unconfirmedError{err}
 	}
 	if n, _ := ack.Val().(int64); n < int64(r.replicas) {
@@ -163,13 +146,13 @@ func (r *runner) replicated(ctx context.Context, conn *redis.Conn) error {
 // process sends a command and returns when it is answered, or ctx ends.
 func (r *runner) process(ctx context.Context, client processor, cmd *redis.Cmd) error {
 	if r.heedsCtx {
-		return client.Process(ctx, once{cmd})
+		return client.Process(ctx, redisnode.Once(cmd))
 	}
 	// The client's own timeouts end what is left behind here; the caller must not
 	// touch the command any more.
 	own := redis.NewCmd(ctx, cmd.Args()...)
 	done := make(chan error, 1)
-	go func() { done <- client.Process(ctx, once{own}) }()
+	go func() { done <- client.Process(ctx, redisnode.Once(own)) }()
 	select {
 	case err := <-done:
 		cmd.SetVal(own.Val())

@@ -35,7 +35,7 @@ func newStepper(t *testing.T) *stepper {
 		_ = s.client.Close()
 	})
 	s.Locker = l
-	l.tokens.clock = func() time.Time { return s.clock }
+	l.tokens.Clock = func() time.Time { return s.clock }
 	return s
 }
 
@@ -73,7 +73,7 @@ func (s *stepper) setFence(at time.Time) {
 // fence is kept as long as it would be else.
 func TestTokenAboveTheFence(t *testing.T) {
 	s := newStepper(t)
-	for want, after := range []time.Duration{0, time.Microsecond, step * time.Microsecond} {
+	for want, after := range []time.Duration{0, time.Microsecond, redisnode.Step * time.Microsecond} {
 		s.clock = s.clock.Add(after)
 		s.pair()
 		if got := s.asked(); got != 1 {
@@ -84,7 +84,7 @@ func TestTokenAboveTheFence(t *testing.T) {
 	if want := time.Hour + time.Minute; kept > want+2*time.Second || kept < want-time.Minute {
 		t.Errorf("the fence is kept for %s, want %s", kept, want)
 	}
-	s.clock = s.clock.Add((step + 1) * time.Microsecond)
+	s.clock = s.clock.Add((redisnode.Step + 1) * time.Microsecond)
 	if s.pair(); s.asked() != 2 {
 		t.Errorf("more than a step above the fence the clock was asked for %d times, want once more", s.asked()-1)
 	}
@@ -116,7 +116,7 @@ func TestFenceBehindIsLost(t *testing.T) {
 	}
 	s.client.FlushAll(t.Context())
 	lease := s.pair()
-	if apart := time.Until(time.UnixMicro(int64(lease.Token))); apart.Abs() > lead {
+	if apart := time.Until(time.UnixMicro(int64(lease.Token))); apart.Abs() > redisnode.Lead {
 		t.Errorf("the token after the loss is %s from the server's clock", apart)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"slices"
 	"time"
 
@@ -73,4 +75,37 @@ func contextError(ctx context.Context) error {
 		return context.DeadlineExceeded
 	}
 	return nil
+}
+
+// Answered says whether a request failed with an error that the server answered.
+func Answered(err error) bool {
+	_, ok := errors.AsType[redis.Error](err)
+	return ok
+}
+
+// NeverSent says whether a request that failed had not left this process.
+func NeverSent(err error) bool {
+	dial, ok := errors.AsType[*net.OpError](err)
+	return ok && dial.Op == "dial" || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrClosed)
+}
+
+// ConnectionLost says whether a request failed with its connection, so that it may
+// succeed on another one: as when the server was restarted.
+func ConnectionLost(err error) bool {
+	if Answered(err) {
+		return false
+	}
+	if t, ok := errors.AsType[net.Error](err); ok {
+		return !t.Timeout() && !NeverSent(err)
+	}
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+// Twice calls an idempotent request once more if its connection was lost.
+func Twice[T any](ctx context.Context, request func() (T, error)) (T, error) {
+	v, err := request()
+	if err != nil && ctx.Err() == nil && ConnectionLost(err) {
+		v, err = request()
+	}
+	return v, err
 }

@@ -1,4 +1,4 @@
-package redis
+package redisnode
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/locker-go/locker"
-	"github.com/locker-go/locker/internal/redisnode"
 )
 
 const (
@@ -30,7 +29,7 @@ const (
 	maxTurn = time.Second
 )
 
-// wakes tells waiters when a lock was released. It has one connection, made when
+// Wakes tells waiters when a lock was released. It has one connection, made when
 // the first waiter finds a lock held, and two goroutines while there is one: one
 // sends subscriptions, so that no waiter has to wait for the network, one receives.
 //
@@ -40,7 +39,7 @@ const (
 // messages since it began, and whoever has heard as many as there are others asks
 // at once. The rest leave it some time, the longer the later their turn is, so that
 // one that died, or only listens, stops nobody.
-type wakes struct {
+type Wakes struct {
 	client redis.UniversalClient
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -55,7 +54,7 @@ type wakes struct {
 
 type channel struct {
 	name      string
-	waiters   map[*waiter]struct{}
+	waiters   map[*Waiter]struct{}
 	wanted    bool         // some waiter found the lock held
 	sent      bool         // the subscription
 	confirmed bool         // by the server, at least once
@@ -64,8 +63,8 @@ type channel struct {
 	others    int          // how many
 }
 
-// waiter is one AcquireWait.
-type waiter struct {
+// Waiter is one AcquireWait.
+type Waiter struct {
 	channel *channel
 	wake    chan struct{}
 	token   locker.Token  // of the grant that was last seen to hold the lock
@@ -76,24 +75,25 @@ type waiter struct {
 	delay   time.Duration // of the next retry while unheard
 }
 
-func newWakes(client redis.UniversalClient) *wakes {
-	w := &wakes{client: client, channels: make(map[string]*channel), demand: make(chan struct{}, 1)}
+// NewWakes returns Wakes that listen at a server, or at any of a cluster.
+func NewWakes(client redis.UniversalClient) *Wakes {
+	w := &Wakes{client: client, channels: make(map[string]*channel), demand: make(chan struct{}, 1)}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	return w
 }
 
-// watch returns a waiter that is woken if name is subscribed already.
-func (w *wakes) watch(name string) *waiter {
+// Watch returns a waiter that is woken if name is subscribed already.
+func (w *Wakes) Watch(name string) *Waiter {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c := w.channels[name]
 	if c == nil {
-		c = &channel{name: name, waiters: make(map[*waiter]struct{})}
+		c = &channel{name: name, waiters: make(map[*Waiter]struct{})}
 		w.channels[name] = c
 	} else if len(c.waiters) == 0 {
 		w.idle--
 	}
-	n := &waiter{channel: c, wake: make(chan struct{}, 1), delay: 10 * time.Millisecond}
+	n := &Waiter{channel: c, wake: make(chan struct{}, 1), delay: 10 * time.Millisecond}
 	c.waiters[n] = struct{}{}
 	if c.confirmed && c.others > 0 {
 		n.token = c.released + 1 // what it hears of earlier grants is no news
@@ -103,8 +103,8 @@ func (w *wakes) watch(name string) *waiter {
 	return n
 }
 
-// released says that this process gave back a grant while so many listened.
-func (w *wakes) released(name string, token locker.Token, listeners int) {
+// Released says that this process gave back a grant while so many listened.
+func (w *Wakes) Released(name string, token locker.Token, listeners int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if c := w.channels[name]; c != nil {
@@ -112,8 +112,11 @@ func (w *wakes) released(name string, token locker.Token, listeners int) {
 	}
 }
 
-// yield waits until the waiter may ask for the first time.
-func (n *waiter) yield(ctx context.Context) error {
+// Wake delivers when it is time to ask for the lock.
+func (n *Waiter) Wake() <-chan struct{} { return n.wake }
+
+// Yield waits until the waiter may ask for the first time.
+func (n *Waiter) Yield(ctx context.Context) error {
 	if !n.first {
 		return nil
 	}
@@ -132,16 +135,16 @@ func afterOthers(n int) time.Duration {
 }
 
 // later wakes the waiter after d, unless something else is to wake it later.
-func (n *waiter) later(d time.Duration) {
+func (n *Waiter) later(d time.Duration) {
 	if n.retry != nil {
 		n.retry.Stop()
 	}
 	n.retry = time.AfterFunc(d, n.ring)
 }
 
-// held says that n found the lock held by the grant with that token. From now on
+// Held says that n found the lock held by the grant with that token. From now on
 // its channel is subscribed. A wake-up for an earlier grant has nothing to say.
-func (w *wakes) held(n *waiter, token locker.Token) {
+func (w *Wakes) Held(n *Waiter, token locker.Token) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n.token = token
@@ -161,15 +164,15 @@ func (w *wakes) held(n *waiter, token locker.Token) {
 }
 
 // ring wakes the waiter.
-func (n *waiter) ring() {
+func (n *Waiter) ring() {
 	select {
 	case n.wake <- struct{}{}:
 	default:
 	}
 }
 
-// leave ends a waiter.
-func (w *wakes) leave(n *waiter) {
+// Leave ends a waiter.
+func (w *Wakes) Leave(n *Waiter) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if n.retry != nil {
@@ -191,7 +194,7 @@ func (w *wakes) leave(n *waiter) {
 }
 
 // send has the sender look at what is to be subscribed or unsubscribed.
-func (w *wakes) send() {
+func (w *Wakes) send() {
 	if !w.running {
 		w.running = true
 		w.wg.Go(w.run)
@@ -202,7 +205,8 @@ func (w *wakes) send() {
 	}
 }
 
-func (w *wakes) close() error {
+// Close ends the connection. Those who wait are not woken by messages any more.
+func (w *Wakes) Close() error {
 	w.mu.Lock() // nobody is about to start what is waited for here
 	w.cancel()
 	w.mu.Unlock()
@@ -211,7 +215,7 @@ func (w *wakes) close() error {
 }
 
 // run sends subscriptions until the Locker is closed.
-func (w *wakes) run() {
+func (w *Wakes) run() {
 	pubsub := w.client.Subscribe(w.ctx) // connects when there is something to send
 	messages := pubsub.ChannelWithSubscriptions(redis.WithChannelSize(1024))
 	var receiver sync.WaitGroup
@@ -245,7 +249,7 @@ func (w *wakes) run() {
 
 // pending returns the channels to subscribe, and to unsubscribe: those on which
 // nobody waited for a while, or more of them than may linger.
-func (w *wakes) pending() (subscribe, unsubscribe []string) {
+func (w *Wakes) pending() (subscribe, unsubscribe []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for name, c := range w.channels {
@@ -263,12 +267,12 @@ func (w *wakes) pending() (subscribe, unsubscribe []string) {
 }
 
 // receive wakes the waiters that a message is for.
-func (w *wakes) receive(m any) {
+func (w *Wakes) receive(m any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch m := m.(type) {
 	case *redis.Message:
-		ended, listeners := redisnode.ParseMessage(m.Payload)
+		ended, listeners := ParseMessage(m.Payload)
 		if c := w.channels[m.Channel]; c != nil && m.Payload != "" {
 			c.wakeAll(ended, listeners)
 		}

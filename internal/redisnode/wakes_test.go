@@ -1,4 +1,4 @@
-package redis
+package redisnode
 
 import (
 	"context"
@@ -14,15 +14,15 @@ func TestCloseWhileWaiting(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", DialerRetries: 1})
 	defer client.Close()
 	for range 200 {
-		w := newWakes(client)
-		n := w.watch("channel")
+		w := NewWakes(client)
+		n := w.Watch("channel")
 		done := make(chan struct{})
-		go func() { w.held(n, 1); close(done) }()
-		if err := w.close(); err != nil {
+		go func() { w.Held(n, 1); close(done) }()
+		if err := w.Close(); err != nil {
 			t.Fatal(err)
 		}
 		<-done
-		w.leave(n)
+		w.Leave(n)
 	}
 }
 
@@ -31,8 +31,8 @@ func TestYieldKeepsCause(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	reason := errors.New("no longer wanted")
 	cancel(reason)
-	n := &waiter{wake: make(chan struct{}), first: true}
-	if err := n.yield(ctx); !errors.Is(err, context.Canceled) || !errors.Is(err, reason) {
+	n := &Waiter{wake: make(chan struct{}), first: true}
+	if err := n.Yield(ctx); !errors.Is(err, context.Canceled) || !errors.Is(err, reason) {
 		t.Errorf("yield = %v; want Canceled and its cause", err)
 	}
 }
