@@ -90,7 +90,7 @@ func (l *Locker) Holdings(ctx context.Context, prefix string) iter.Seq2[locker.H
 			}
 			return redisnode.ScanHoldings(ctx, server, lockPrefix+prefix, func(h locker.Holding) bool {
 				h.Key = strings.TrimPrefix(h.Key, lockPrefix)
-				if seen[h.Key] || locker.ValidateKey(h.Key) != nil || l.foreignNamespace(h.Key) != nil || l.opts.RawKeys && h.Token == 0 {
+				if seen[h.Key] || locker.ValidateKey(h.Key) != nil || l.opts.RawKeys && (h.Token == 0 || redisnode.CheckRawKey(h.Key) != nil) {
 					return true
 				}
 				seen[h.Key] = true

@@ -2,13 +2,8 @@ package redis
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
-	"fmt"
 	"net/url"
-	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -54,7 +49,7 @@ func Open(ctx context.Context, u *url.URL) (locker.Locker, error) {
 	if opts.FenceRetention == 0 {
 		opts.FenceRetention = -1
 	}
-	user, password := credentials(p, u)
+	user, password := redisnode.Credentials(p, u)
 	client := connector(p, u, user, password, opts.RequestTimeout)
 	if err := errors.Join(p.Err(), opts.check()); err != nil {
 		return nil, err
@@ -81,15 +76,6 @@ func (l *Locker) ping(ctx context.Context) error {
 	})
 }
 
-// credentials returns the user and the password of the URL, or of a file.
-func credentials(p *params.Params, u *url.URL) (user, password string) {
-	if u.User != nil {
-		user = u.User.Username()
-		password, _ = u.User.Password()
-	}
-	return user, p.Secret("password", password)
-}
-
 // connector reads what the schemes differ in. What it returns makes the client.
 func connector(p *params.Params, u *url.URL, user, password string, limit time.Duration) func() redis.UniversalClient {
 	universal := &redis.UniversalOptions{
@@ -107,8 +93,8 @@ func connector(p *params.Params, u *url.URL, user, password string, limit time.D
 	switch u.Scheme {
 	case "redis", "rediss":
 		universal.Addrs = hosts(p, u, "6379", 1)
-		universal.DB = database(p, path)
-		universal.TLSConfig = tlsConfig(p, secure)
+		universal.DB = redisnode.Database(p, path)
+		universal.TLSConfig = redisnode.TLSConfig(p, secure)
 		return func() redis.UniversalClient { return redis.NewClient(universal.Simple()) }
 	case "redis+sentinel":
 		universal.Addrs = hosts(p, u, "26379", 0)
@@ -116,15 +102,15 @@ func connector(p *params.Params, u *url.URL, user, password string, limit time.D
 		if name == "" {
 			p.Failf("it must name the master, as in redis+sentinel://host1,host2,host3/mymaster")
 		}
-		universal.MasterName, universal.DB = name, database(p, db)
+		universal.MasterName, universal.DB = name, redisnode.Database(p, db)
 		universal.SentinelUsername = p.String("sentinel_user", "")
 		universal.SentinelPassword = p.Secret("sentinel_password", "")
-		universal.TLSConfig = tlsConfig(p, p.Bool("tls", false))
+		universal.TLSConfig = redisnode.TLSConfig(p, p.Bool("tls", false))
 		return func() redis.UniversalClient { return redis.NewFailoverClient(universal.Failover()) }
 	default: // redis+cluster
 		universal.Addrs = hosts(p, u, "6379", 0)
 		p.NoPath()
-		universal.TLSConfig = tlsConfig(p, p.Bool("tls", false))
+		universal.TLSConfig = redisnode.TLSConfig(p, p.Bool("tls", false))
 		return func() redis.UniversalClient { return redis.NewClusterClient(universal.Cluster()) }
 	}
 }
@@ -139,45 +125,4 @@ func hosts(p *params.Params, u *url.URL, port string, most int) []string {
 		p.Failf("it takes one host, not %d: several are for redis+sentinel:// and redis+cluster://", len(addrs))
 	}
 	return addrs
-}
-
-func database(p *params.Params, path string) int {
-	if path == "" {
-		return 0
-	}
-	n, err := strconv.ParseUint(path, 10, 16)
-	if err != nil {
-		p.Failf("the path must be the number of a database, such as /0")
-	}
-	return int(n)
-}
-
-// tlsConfig returns nil without TLS, and then refuses parameters for it.
-func tlsConfig(p *params.Params, secure bool) *tls.Config {
-	ca, cert, key := p.String("tls_ca_file", ""), p.String("tls_cert_file", ""), p.String("tls_key_file", "")
-	if !secure {
-		if ca+cert+key != "" {
-			p.Failf("tls_ca_file, tls_cert_file and tls_key_file need TLS: use rediss:// or tls=true")
-		}
-		return nil
-	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if ca != "" {
-		pem, err := os.ReadFile(ca)
-		if err != nil {
-			p.Failf("tls_ca_file: %w", err)
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			p.Failf("tls_ca_file: %s has no PEM certificate", ca)
-		}
-	}
-	if cert+key != "" {
-		pair, err := tls.LoadX509KeyPair(cert, key)
-		if err != nil {
-			p.Failf("%w", fmt.Errorf("tls_cert_file and tls_key_file: %w", err))
-		}
-		config.Certificates = []tls.Certificate{pair}
-	}
-	return config
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -146,24 +145,15 @@ func (l *Locker) keys(ctx context.Context, key string) (redisnode.Keys, error) {
 	if err := locker.ValidateKey(key); err != nil {
 		return redisnode.Keys{}, err
 	}
-	if err := l.foreignNamespace(key); err != nil {
-		return redisnode.Keys{}, err
+	if l.namespace == "" {
+		if err := redisnode.CheckRawKey(key); err != nil {
+			return redisnode.Keys{}, err
+		}
 	}
 	if ctx.Err() != nil {
 		return redisnode.Keys{}, redisnode.Unavailable(ctx, ctx.Err())
 	}
 	return redisnode.KeysOf(l.namespace, key), nil
-}
-
-// foreignNamespace refuses a raw key that is the name of a namespace's lock.
-func (l *Locker) foreignNamespace(key string) error {
-	if l.namespace != "" {
-		return nil
-	}
-	if name, rest, ok := strings.Cut(key, ":"); ok && name != "" && rest != "" && locker.ValidateNamespace(name) == nil {
-		return fmt.Errorf("%w: without a namespace this key would be the lock %q of the namespace %s: use namespace=%s for it", locker.ErrInvalid, rest, name, name)
-	}
-	return nil
 }
 
 // wholeMillis rounds up to the unit in which Redis counts.

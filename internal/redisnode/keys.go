@@ -1,9 +1,12 @@
 package redisnode
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/locker-go/locker"
 )
 
 // Keys are the names under which a lock is kept on a Redis node. All lie in one
@@ -41,6 +44,15 @@ func LockPrefix(namespace string) string {
 		return ""
 	}
 	return namespace + ":"
+}
+
+// CheckRawKey refuses a key of the empty namespace that is the name of another
+// namespace's lock.
+func CheckRawKey(key string) error {
+	if name, rest, ok := strings.Cut(key, ":"); ok && name != "" && rest != "" && locker.ValidateNamespace(name) == nil {
+		return fmt.Errorf("%w: without a namespace this key would be the lock %q of the namespace %s: use namespace=%s for it", locker.ErrInvalid, rest, name, name)
+	}
+	return nil
 }
 
 // FencePattern returns a pattern for SCAN that matches the fences of a namespace.
