@@ -12,6 +12,9 @@ const (
 	EventLost          EventKind = "lost"           // a hold ended before it was unlocked
 	EventReleaseFailed EventKind = "release failed" // a hold was unlocked; the lock is freed by its TTL instead
 	EventFenceJumped   EventKind = "fence jumped"   // a backend's fence or clock differs from this process's clock by more than 10 s
+
+	// A node of several gives no votes for a while, since it may have forgotten grants.
+	EventNodeQuarantined EventKind = "node quarantined"
 )
 
 // Event tells of something worth counting or alerting on. It carries no secret.

@@ -109,16 +109,9 @@ func (l *Locker) Holdings(ctx context.Context, prefix string) iter.Seq2[locker.H
 func (l *Locker) HighWater(ctx context.Context) (locker.Token, error) {
 	var highest locker.Token
 	err := l.eachMaster(ctx, func(server *redis.Client) error {
-		fence, err := redisnode.HighestFence(ctx, server, l.namespace)
-		if err != nil {
-			return err
-		}
-		now, err := server.Time(ctx).Result()
-		if err != nil {
-			return redisnode.Unavailable(ctx, err)
-		}
-		highest = max(highest, fence, locker.Token(now.UnixMicro()))
-		return nil
+		mark, err := redisnode.HighWater(ctx, server, l.namespace)
+		highest = max(highest, mark)
+		return err
 	})
 	if err != nil {
 		return 0, fail("high-water", "", err)

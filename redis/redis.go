@@ -251,11 +251,11 @@ func (l *Locker) Renew(ctx context.Context, lease locker.Lease, ttl time.Duratio
 	}
 	ttl = wholeMillis(ttl)
 	var asked locker.Instant
-	held, err := redisnode.Twice(ctx, func() (bool, error) {
+	answer, err := redisnode.Twice(ctx, func() (redisnode.Answer, error) {
 		asked = locker.Now()
 		return l.node.Renew(ctx, grantOf(lease, keys), ttl)
 	})
-	if err == nil && !held {
+	if err == nil && answer.Status != redisnode.Granted {
 		err = locker.ErrNotHeld
 	}
 	if err != nil {
@@ -310,13 +310,14 @@ func (l *Locker) AcquireWait(ctx context.Context, key string, ttl time.Duration)
 	if err != nil {
 		return locker.Lease{}, fail("acquire", key, err)
 	}
-	w := l.wakes.Watch(keys.Channel)
+	wake := make(chan struct{}, 1)
+	w := l.wakes.Watch(keys.Channel, wake)
 	defer l.wakes.Leave(w)
 	if err := w.Yield(ctx); err != nil {
 		held := &locker.HeldError{Holding: locker.Holding{Key: key}}
 		return locker.Lease{}, fail("acquire", key, fmt.Errorf("%w; gave up waiting: %w", held, err))
 	}
-	return locker.Wait(ctx, w.Wake(), func(ctx context.Context) (locker.Lease, error) {
+	return locker.Wait(ctx, wake, func(ctx context.Context) (locker.Lease, error) {
 		lease, err := l.Acquire(ctx, key, ttl)
 		if held, ok := errors.AsType[*locker.HeldError](err); ok {
 			l.wakes.Held(w, held.Token)

@@ -48,6 +48,9 @@ var (
 	breakScript   = load("wake.lua", "break.lua")
 	raiseScript   = load("limits.lua", "fence.lua", "raise.lua")
 	inspectScript = load("inspect.lua")
+	voteScript    = load("limits.lua", "vote.lua", "acquire.lua")
+	fillScript    = load("limits.lua", "fence.lua", "fill.lua")
+	markScript    = load("mark.lua")
 )
 
 // Runner sends a request to the node that has the key and waits for the reply. It
@@ -103,6 +106,12 @@ const (
 	Held           // by somebody else
 	Stale          // free, but the token is not above the fence, or far behind the clock
 	Ahead          // free, but the token is too far ahead of the clock and the fence
+
+	// Of a node that votes only.
+	Unmarked    // the marker is another one, or gone
+	Quarantined // it is too early
+
+	Free // to a renewal: nobody holds it
 )
 
 // Answer is a node's answer to an attempt.
@@ -110,18 +119,35 @@ type Answer struct {
 	Status Status
 	Kept   time.Duration  // Granted: for how long
 	Holder locker.Holding // Held: by whom; its Key is not set
-	Fence  locker.Token   // Stale, Ahead
-	Time   time.Time      // Stale, Ahead: the server's
+	Fence  locker.Token   // Stale, Ahead, Free
+	Time   time.Time      // Stale, Ahead, Free, Quarantined: the server's
 }
 
 // Acquire attempts to take a lock. After an error it may have been taken, or be
 // taken later, unless Undo succeeds.
 func (n *Node) Acquire(ctx context.Context, g Grant, ttl time.Duration) (Answer, error) {
+	r := n.acquisition(g, ttl)
+	return answerOf(n.eval(ctx, acquireScript, durable, []any{nil, nil, 2, &r.Lock, &r.Fence, &r.value, &r.ttl, &r.until}))
+}
+
+// Vote is Acquire on one node of several, which answers otherwise than Acquire if it
+// is not marked as m says, or may have forgotten grants that still stand.
+func (n *Node) Vote(ctx context.Context, g Grant, ttl time.Duration, m Marker) (Answer, error) {
+	r := n.acquisition(g, ttl)
+	return answerOf(n.eval(ctx, voteScript, durable,
+		[]any{nil, nil, 3, &r.Lock, &r.Fence, m.key, &r.value, &r.ttl, &r.until, m.text, m.from}))
+}
+
+func (n *Node) acquisition(g Grant, ttl time.Duration) *request {
 	r := n.request(g, ttl)
 	if n.keep != 0 {
 		r.until = int64(g.Token)/1000 + r.ttl + n.keep
 	}
-	reply, err := n.eval(ctx, acquireScript, durable, []any{nil, nil, 2, &r.Lock, &r.Fence, &r.value, &r.ttl, &r.until})
+	return r
+}
+
+// answerOf reads the reply to an attempt.
+func answerOf(reply any, err error) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
@@ -132,21 +158,26 @@ func (n *Node) Acquire(ctx context.Context, g Grant, ttl time.Duration) (Answer,
 	if !ok || len(parts) != 3 {
 		return Answer{}, unexpected(reply)
 	}
-	switch parts[0] {
-	case "held":
+	if parts[0] == "held" {
 		value, ok1 := parts[1].(string)
 		pttl, ok2 := parts[2].(int64)
 		if ok1 && ok2 {
 			return Answer{Status: Held, Holder: holdingOf("", value, pttl)}, nil
 		}
-	case "stale", "ahead":
-		return fenced(parts)
+		return Answer{}, unexpected(reply)
 	}
-	return Answer{}, unexpected(reply)
+	return fenced(parts)
 }
+
+// answers are those that tell of the fence and the clock.
+var answers = map[any]Status{"stale": Stale, "ahead": Ahead, "unmarked": Unmarked, "quarantined": Quarantined, "free": Free}
 
 // fenced reads the answers that tell of the fence and the clock.
 func fenced(parts []any) (Answer, error) {
+	status, known := answers[parts[0]]
+	if !known {
+		return Answer{}, unexpected(parts)
+	}
 	var numbers [2]uint64
 	for i := range numbers {
 		text, _ := parts[i+1].(string)
@@ -156,11 +187,7 @@ func fenced(parts []any) (Answer, error) {
 		}
 		numbers[i] = v
 	}
-	a := Answer{Status: Stale, Fence: locker.Token(numbers[0]), Time: time.UnixMicro(int64(numbers[1]))}
-	if parts[0] == "ahead" {
-		a.Status = Ahead
-	}
-	return a, nil
+	return Answer{Status: status, Fence: locker.Token(numbers[0]), Time: time.UnixMicro(int64(numbers[1]))}, nil
 }
 
 // Undo makes sure that the attempt g holds nothing and never will.
@@ -170,10 +197,23 @@ func (n *Node) Undo(ctx context.Context, g Grant) error {
 	return err
 }
 
-// Renew extends a lock; false if g does not hold it.
-func (n *Node) Renew(ctx context.Context, g Grant, ttl time.Duration) (bool, error) {
+// Renew extends a lock. The answer is Granted; Held, without the holder, if another
+// grant holds it; or Free.
+func (n *Node) Renew(ctx context.Context, g Grant, ttl time.Duration) (Answer, error) {
 	r := n.request(g, ttl)
-	count, err := n.count(ctx, renewScript, durable, []any{nil, nil, 2, &r.Lock, &r.Fence, &r.value, &r.ttl, &r.keep})
+	reply, err := n.eval(ctx, renewScript, durable, []any{nil, nil, 2, &r.Lock, &r.Fence, &r.value, &r.ttl, &r.keep})
+	if err == nil && reply == int64(0) {
+		return Answer{Status: Held}, nil
+	}
+	return answerOf(reply, err)
+}
+
+// Fill puts back the lock of a grant that other nodes keep until that time, by this
+// node's clock, if the lock has been free, and its fence the same, since this node
+// answered so to Renew. It says whether it did.
+func (n *Node) Fill(ctx context.Context, g Grant, free Answer, until time.Time) (bool, error) {
+	r := n.request(g, 0)
+	count, err := n.count(ctx, fillScript, durable, []any{nil, nil, 2, &r.Lock, &r.Fence, &r.value, digitsOf(free.Fence), until.UnixMicro(), &r.keep})
 	return count > 0, err
 }
 

@@ -32,6 +32,12 @@ func (p *Proposer) now() locker.Token {
 	return locker.Token(p.Clock().UnixMicro() + p.skew.Load())
 }
 
+// Limit returns how high a token may be, by this process's clock, that is not far
+// ahead of it.
+func (p *Proposer) Limit() locker.Token {
+	return p.now() + locker.Token(Lead.Microseconds())
+}
+
 func (p *Proposer) Next() locker.Token {
 	return max(p.now(), locker.Token(p.seen.Load())+1)
 }
@@ -40,7 +46,7 @@ func (p *Proposer) Next() locker.Token {
 // the server loses its data. One that is far ahead of the clock would get the
 // proposals for all other keys refused.
 func (p *Proposer) Saw(t locker.Token) {
-	if t > p.now()+locker.Token(Lead.Microseconds()) {
+	if t > p.Limit() {
 		return
 	}
 	for {
@@ -70,7 +76,7 @@ func (p *Proposer) After(key string, a Answer) locker.Token {
 	if now := p.now(); a.Fence < now {
 		return max(now, a.Fence+1)
 	}
-	if a.Status == Stale && a.Fence > p.now()+locker.Token(Lead.Microseconds()) {
+	if a.Status == Stale && a.Fence > p.Limit() {
 		p.Jumped(key, fmt.Errorf("the fence %d is ahead of the clock", a.Fence))
 	}
 	return a.Fence + 1 + rand.N(locker.Token(Step))

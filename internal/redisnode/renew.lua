@@ -3,8 +3,11 @@
 -- KEYS[1] lock   KEYS[2] fence
 -- ARGV[1] value of the lock   ARGV[2] TTL, ms   ARGV[3] retention, ms
 --
--- Returns 1, or 0 if this grant does not hold the lock.
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then
+-- Returns 1; 0 if another grant holds the lock; {'free', fence, time} if none does.
+local current = redis.call('GET', KEYS[1])
+if not current then
+  return {'free', digits((read_fence(KEYS[2]))), digits(now())}
+elseif current ~= ARGV[1] then
   return 0
 end
 -- The expiry first: a server out of memory lets a script write that has begun to.

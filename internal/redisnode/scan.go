@@ -46,9 +46,22 @@ func ScanHoldings(ctx context.Context, server *redis.Client, prefix string, yiel
 	})
 }
 
-// HighestFence returns the highest fence of a namespace on one server. Fences that
-// expire while it looks are below the server's clock.
-func HighestFence(ctx context.Context, server *redis.Client, namespace string) (locker.Token, error) {
+// HighWater returns what no token is above that one server granted in a namespace.
+func HighWater(ctx context.Context, server *redis.Client, namespace string) (locker.Token, error) {
+	fence, err := highestFence(ctx, server, namespace)
+	if err != nil {
+		return 0, err
+	}
+	// Fences that have expired are below the server's clock.
+	now, err := server.Time(ctx).Result()
+	if err != nil {
+		return 0, Unavailable(ctx, err)
+	}
+	return max(fence, locker.Token(now.UnixMicro())), nil
+}
+
+// highestFence returns the highest fence of a namespace on one server.
+func highestFence(ctx context.Context, server *redis.Client, namespace string) (locker.Token, error) {
 	var highest locker.Token
 	err := scan(ctx, server, FencePattern(namespace), func(names []string) (bool, error) {
 		pipe := server.Pipeline()

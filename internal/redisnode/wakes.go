@@ -82,8 +82,9 @@ func NewWakes(client redis.UniversalClient) *Wakes {
 	return w
 }
 
-// Watch returns a waiter that is woken if name is subscribed already.
-func (w *Wakes) Watch(name string) *Waiter {
+// Watch returns a waiter that is woken, by that channel of one place, if name is
+// subscribed already.
+func (w *Wakes) Watch(name string, wake chan struct{}) *Waiter {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c := w.channels[name]
@@ -93,7 +94,7 @@ func (w *Wakes) Watch(name string) *Waiter {
 	} else if len(c.waiters) == 0 {
 		w.idle--
 	}
-	n := &Waiter{channel: c, wake: make(chan struct{}, 1), delay: 10 * time.Millisecond}
+	n := &Waiter{channel: c, wake: wake, delay: 10 * time.Millisecond}
 	c.waiters[n] = struct{}{}
 	if c.confirmed && c.others > 0 {
 		n.token = c.released + 1 // what it hears of earlier grants is no news
@@ -111,9 +112,6 @@ func (w *Wakes) Released(name string, token locker.Token, listeners int) {
 		c.released, c.others = token, listeners-1 // this process listens too
 	}
 }
-
-// Wake delivers when it is time to ask for the lock.
-func (n *Waiter) Wake() <-chan struct{} { return n.wake }
 
 // Yield waits until the waiter may ask for the first time.
 func (n *Waiter) Yield(ctx context.Context) error {

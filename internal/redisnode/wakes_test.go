@@ -15,7 +15,7 @@ func TestCloseWhileWaiting(t *testing.T) {
 	defer client.Close()
 	for range 200 {
 		w := NewWakes(client)
-		n := w.Watch("channel")
+		n := w.Watch("channel", make(chan struct{}, 1))
 		done := make(chan struct{})
 		go func() { w.Held(n, 1); close(done) }()
 		if err := w.Close(); err != nil {
