@@ -7,6 +7,7 @@
 //	redis://[user:password@]host[:6379][/db]       also rediss:// for TLS
 //	redis+sentinel://h1[:26379],h2,h3/master-name
 //	redis+cluster://h1[:6379],h2,h3
+//	redlock://[user:password@]h1[:6379],h2,h3,h4,h5
 //	etcd://[user:password@]h1[:2379],h2,h3         also etcds:// for TLS
 //	zookeeper://[user:password@]h1[:2181],h2,h3[/chroot]
 //
@@ -29,6 +30,7 @@ import (
 	"github.com/locker-go/locker/file"
 	"github.com/locker-go/locker/memory"
 	"github.com/locker-go/locker/redis"
+	"github.com/locker-go/locker/redlock"
 	"github.com/locker-go/locker/zookeeper"
 )
 
@@ -39,6 +41,7 @@ var builtins = map[string]Opener{
 	"rediss":         redis.Open,
 	"redis+sentinel": redis.Open,
 	"redis+cluster":  redis.Open,
+	"redlock":        redlock.Open,
 	"etcd":           etcd.Open,
 	"etcds":          etcd.Open,
 	"zookeeper":      zookeeper.Open,

@@ -50,7 +50,7 @@ func TestUnknownSchemeNamesTheKnownOnes(t *testing.T) {
 	if !errors.Is(err, locker.ErrInvalid) {
 		t.Fatalf("got %v, want ErrInvalid", err)
 	}
-	for _, want := range []string{`"redsi"`, "etcd, etcds, file, memory, redis, redis+cluster, redis+sentinel, rediss, zookeeper"} {
+	for _, want := range []string{`"redsi"`, "etcd, etcds, file, memory, redis, redis+cluster, redis+sentinel, rediss, redlock, zookeeper"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q does not mention %s", err, want)
 		}
@@ -138,6 +138,9 @@ var wrong = []string{
 	"redis://u:" + canary + "@h1,h2",
 	"redis+sentinel://u:" + canary + "@h1,h2",
 	"redis+cluster://u:" + canary + "@h:0",
+	"redlock://u:" + canary + "@h1,h2",
+	"redlock://u:" + canary + "@h1,h2,h3/x",
+	"redlock://u:" + canary + "@h1,h2,h3?nonsense=1",
 	"etcd://u:" + canary + "@h1,h2/x",
 	"etcd://u:" + canary + "@h?nonsense=1",
 	"etcd://" + canary + "@h",

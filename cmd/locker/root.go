@@ -120,6 +120,7 @@ environment variables LOCKER_URL and LOCKER_CONFIG. A URL is one of
   redis://[user:password@]host[:port][/db]    also rediss:// with TLS
   redis+sentinel://h1,h2,h3/master-name
   redis+cluster://h1,h2,h3
+  redlock://h1,h2,h3,h4,h5                    a majority of independent Redis servers
   etcd://[user:password@]h1[:port],h2,h3      also etcds:// with TLS
   zookeeper://[user:password@]h1,h2,h3[/chroot]
 By default locks are in a directory of this user on this machine: $XDG_STATE_HOME/locker,

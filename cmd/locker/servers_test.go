@@ -17,6 +17,7 @@ func TestScriptsOnServers(t *testing.T) {
 		"redis://" + testbed.Redis(t).Addr(),
 		"etcd://" + testbed.Etcd(t).Addr(),
 		"zookeeper://" + testbed.ZooKeeper(t).Addr(),
+		"redlock://" + testbed.Join(testbed.Redises(t, 5)) + "?first_use=true",
 	}
 	params := scriptParams()
 	params.Dir = "testdata/servers"

@@ -35,6 +35,9 @@ var servers = []struct {
 	{"memory", func(*testing.T) string { return "memory://" }},
 	{"file", func(t *testing.T) string { return "file://" + t.TempDir() }},
 	{"redis", func(t *testing.T) string { return "redis://" + testbed.Redis(t).Addr() }},
+	{"redlock", func(t *testing.T) string {
+		return "redlock://" + testbed.Join(testbed.Redises(t, 5)) + "?first_use=true"
+	}},
 	{"etcd", func(t *testing.T) string { return "etcd://" + testbed.Etcd(t).Addr() }},
 	{"zookeeper", func(t *testing.T) string { return "zookeeper://" + testbed.ZooKeeper(t).Addr() }},
 }

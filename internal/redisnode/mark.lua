@@ -22,19 +22,20 @@ local ran, since, durable, reason, membership = string.match(marker, '^(%S+) (%d
 if ARGV[1] == '' or role ~= 'master' or ran == run or (membership and membership ~= ARGV[1]) then
   return {run, role, string.format('%.0f', time), marker}
 end
-if ran and durable == '1' then
-  reason = 'kept' -- since stands
+if ran and durable == '1' and field('replication', 'second_repl_offset') == '-1' then
+  reason = 'kept' -- since stands; it was no replica, which may lack what its master had
 elseif ran then
   since, reason = string.format('%.0f', time), 'restarted'
 elseif ARGV[3] == '1' then
   since, reason = '0', 'first'
 else
   since, reason = string.format('%.0f', time), 'new'
-  -- What was never written to has forgotten nothing since it started.
+  -- What was never written to has forgotten nothing since it started. It counts in
+  -- seconds, and what it saved just after the start could be all that it had.
   local started = t[1] - tonumber(field('server', 'uptime_in_seconds')) + 1
   if field('persistence', 'rdb_changes_since_last_save') == '0'
       and tonumber(field('persistence', 'rdb_last_save_time')) <= started then
-    since, reason = string.format('%.0f', started * 1000000), 'empty'
+    since, reason = string.format('%.0f', (started + 1) * 1000000), 'empty'
   end
 end
 marker = table.concat({run, since, ARGV[2], reason, ARGV[1]}, ' ')

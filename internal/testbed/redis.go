@@ -66,6 +66,16 @@ func Redis(t testing.TB, args ...string) *Server {
 	return Start(t, redisSpec(t, args...))
 }
 
+// Redises starts servers that know nothing of each other.
+func Redises(t testing.TB, n int, args ...string) []*Server {
+	t.Helper()
+	servers := make([]*Server, n)
+	for i := range servers {
+		servers[i] = Redis(t, args...)
+	}
+	return servers
+}
+
 // RedisReplica starts a replica of master and waits until it has its data.
 func RedisReplica(t testing.TB, master *Server, args ...string) *Server {
 	t.Helper()

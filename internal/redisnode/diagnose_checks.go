@@ -1,4 +1,4 @@
-package redis
+package redisnode
 
 import (
 	"errors"
@@ -77,13 +77,19 @@ func (r *report) role() locker.Finding {
 			Reason: "A replica refuses writes, so no lock can be taken.",
 			Remedy: "Connect to the master, or use redis+sentinel://, which finds it.",
 		}
-	case mode == "cluster" && !r.clustered && r.cluster["cluster_size"] == "1":
+	case mode == "cluster" && r.Votes:
+		return locker.Finding{
+			Severity: locker.SeverityDanger, Observed: "one node of a cluster",
+			Reason: "It refuses the keys that belong to other nodes, so it has no vote on them.",
+			Remedy: "Use servers that are independent of each other.",
+		}
+	case mode == "cluster" && !r.Clustered && r.cluster["cluster_size"] == "1":
 		return locker.Finding{
 			Severity: locker.SeverityWarning, Observed: "the only master of a cluster, used as a single server",
 			Reason: "As soon as the cluster has a second master, the keys of that cannot be locked.",
 			Remedy: "Use redis+cluster://.",
 		}
-	case mode == "cluster" && !r.clustered:
+	case mode == "cluster" && !r.Clustered:
 		return locker.Finding{
 			Severity: locker.SeverityDanger, Observed: "one node of a cluster, used as a single server",
 			Reason: "It refuses the keys that belong to other nodes, so they cannot be locked.",
@@ -94,7 +100,7 @@ func (r *report) role() locker.Finding {
 }
 
 func (r *report) clusterState() locker.Finding {
-	if !r.clustered {
+	if !r.Clustered {
 		return locker.Finding{}
 	}
 	state, ok := r.cluster["cluster_state"]
@@ -179,6 +185,9 @@ func (r *report) persistence() locker.Finding {
 		Severity: locker.SeverityWarning,
 		Remedy:   "Set appendonly yes and appendfsync always, by CONFIG SET and in the configuration.",
 	}
+	if r.Votes {
+		return r.persistenceOfVoter(f, on == "1" || on == "yes")
+	}
 	if on != "1" && on != "yes" {
 		f.Observed = "no append-only file"
 		f.Reason = "After a restart the server has forgotten all grants since its last snapshot: " + forgets + "."
@@ -206,6 +215,30 @@ func (r *report) persistence() locker.Finding {
 		f.Remedy = "Set no-appendfsync-on-rewrite no, by CONFIG SET and in the configuration."
 	default:
 		f = fine("appendfsync always")
+	}
+	return f
+}
+
+// persistenceOfVoter is persistence of one node of several, which gives no votes while it
+// may have forgotten some.
+func (r *report) persistenceOfVoter(f locker.Finding, on bool) locker.Finding {
+	f.Reason = "After it was started again the node gives no votes for MaxTTL, since it may have forgotten grants; and where a majority forgot theirs, the next tokens are above the last ones only as far as clocks agree."
+	fsync := r.config["appendfsync"]
+	switch {
+	case !on:
+		f.Observed = "no append-only file"
+	case fsync == "":
+		told := unknown(r.noConfig, "CONFIG GET appendfsync")
+		told.Observed = "append-only file, appendfsync not told"
+		return told
+	case fsync != "always":
+		f.Observed = "appendfsync " + fsync
+	case r.config["no-appendfsync-on-rewrite"] == "yes":
+		f.Severity, f.Observed = locker.SeverityDanger, "appendfsync always, but not during a rewrite"
+		f.Reason = "The node is counted on to remember all it voted for, and after a power failure while the file is rewritten it does not: its lock can go to a second client."
+		f.Remedy = "Set no-appendfsync-on-rewrite no, by CONFIG SET and in the configuration."
+	default:
+		return fine("appendfsync always")
 	}
 	return f
 }
@@ -268,9 +301,9 @@ func (r *report) replicas() locker.Finding {
 	demanded := number(r.config["min-replicas-to-write"])
 	good, counted := r.info["min_slaves_good_slaves"]
 	switch {
-	case r.confirming > n:
+	case r.Confirming > n:
 		return locker.Finding{
-			Severity: locker.SeverityDanger, Observed: fmt.Sprintf("%s, min_replicas=%d", observed, r.confirming),
+			Severity: locker.SeverityDanger, Observed: fmt.Sprintf("%s, min_replicas=%d", observed, r.Confirming),
 			Reason: "Fewer replicas than must confirm a grant, so no lock can be taken.",
 			Remedy: "Start more replicas, or lower min_replicas in the URL.",
 		}
@@ -280,14 +313,22 @@ func (r *report) replicas() locker.Finding {
 			Reason: "With fewer replicas than that the server refuses writes, so no lock can be taken.",
 			Remedy: "Start more replicas, or lower min-replicas-to-write.",
 		}
+	case r.Votes && n == 0:
+		return fine("none")
+	case r.Votes:
+		return locker.Finding{
+			Severity: locker.SeverityWarning, Observed: observed,
+			Reason: "A replica that takes over lacks the last votes of its master: a lock can go to a second client, whose majority has that node in it.",
+			Remedy: "Give the nodes no replicas, or none that take over: a node that is down is what the majority is for.",
+		}
 	case n == 0:
 		return locker.Finding{
 			Severity: locker.SeverityInfo, Observed: "none",
 			Reason: "While this server is down, no lock can be taken. In exchange there is no failover that could forget a grant.",
 		}
-	case r.confirming > 0:
+	case r.Confirming > 0:
 		return locker.Finding{
-			Severity: locker.SeverityInfo, Observed: fmt.Sprintf("%s, min_replicas=%d", observed, r.confirming),
+			Severity: locker.SeverityInfo, Observed: fmt.Sprintf("%s, min_replicas=%d", observed, r.Confirming),
 			Reason: "A failover forgets a grant only if a replica is promoted that had not confirmed it. That is rare, and cannot be excluded.",
 		}
 	}

@@ -1,4 +1,4 @@
-package redis
+package redisnode
 
 import (
 	"errors"
@@ -27,13 +27,13 @@ func TestChecks(t *testing.T) {
 		{"a server that tells nothing", report{}, "version", unknown, "leaves it out"},
 
 		{"the only master of a cluster", report{info: fields("role:master\nredis_mode:cluster\n"), cluster: fields("cluster_size:1\n")}, "role", warning, "redis+cluster://"},
-		{"a node of a cluster, as one", report{clustered: true, info: fields("role:master\nredis_mode:cluster\n")}, "role", ok, "master"},
+		{"a node of a cluster, as one", report{Examination: Examination{Clustered: true}, info: fields("role:master\nredis_mode:cluster\n")}, "role", ok, "master"},
 
 		{"no cluster", report{}, "cluster", "", ""},
-		{"a cluster that does not tell", report{clustered: true, noCluster: refused}, "cluster", unknown, "NOPERM"},
-		{"a cluster that is down", report{clustered: true, cluster: fields("cluster_state:fail\ncluster_size:3\n")}, "cluster", danger, "state fail"},
-		{"slots that nobody serves", report{clustered: true, cluster: fields("cluster_state:ok\ncluster_size:3\ncluster_slots_fail:5461\n")}, "cluster", danger, "5461 slots"},
-		{"two masters", report{clustered: true, cluster: fields("cluster_state:ok\ncluster_size:2\n")}, "cluster", warning, "majority"},
+		{"a cluster that does not tell", report{Examination: Examination{Clustered: true}, noCluster: refused}, "cluster", unknown, "NOPERM"},
+		{"a cluster that is down", report{Examination: Examination{Clustered: true}, cluster: fields("cluster_state:fail\ncluster_size:3\n")}, "cluster", danger, "state fail"},
+		{"slots that nobody serves", report{Examination: Examination{Clustered: true}, cluster: fields("cluster_state:ok\ncluster_size:3\ncluster_slots_fail:5461\n")}, "cluster", danger, "5461 slots"},
+		{"two masters", report{Examination: Examination{Clustered: true}, cluster: fields("cluster_state:ok\ncluster_size:2\n")}, "cluster", warning, "majority"},
 
 		{"nearly full", report{info: fields("maxmemory:1000\nused_memory:900\nmaxmemory_policy:noeviction\n")}, "memory", warning, "90%"},
 		{"not nearly full", report{info: fields("maxmemory:1000\nused_memory:899\nmaxmemory_policy:noeviction\n")}, "memory", ok, "89%"},
