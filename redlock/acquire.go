@@ -31,7 +31,7 @@ func (l *Locker) Acquire(ctx context.Context, key string, ttl time.Duration) (lo
 	if err != nil {
 		return locker.Lease{}, fail("acquire", key, err)
 	}
-	defer l.work.Done()
+	defer l.calls.Done()
 	lease, err := l.acquire(ctx, key, keys, wholeMillis(ttl))
 	if err != nil {
 		return locker.Lease{}, fail("acquire", key, err)

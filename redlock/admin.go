@@ -25,7 +25,7 @@ func (l *Locker) Inspect(ctx context.Context, key string) (locker.Holding, error
 	if err != nil {
 		return locker.Holding{}, fail("inspect", key, err)
 	}
-	defer l.work.Done()
+	defer l.calls.Done()
 	holding, err := l.inspect(ctx, keys)
 	if err != nil {
 		return locker.Holding{}, fail("inspect", key, err)
@@ -37,8 +37,10 @@ func (l *Locker) Inspect(ctx context.Context, key string) (locker.Holding, error
 func (l *Locker) inspect(ctx context.Context, keys redisnode.Keys) (locker.Holding, error) {
 	n := len(l.members)
 	replies := ask(l, ctx, func(ctx context.Context, m *member) (seen, error) {
-		h, held, err := m.node.Inspect(ctx, keys)
-		return seen{h, held}, err
+		return twice(ctx, func() (seen, error) {
+			h, held, err := m.node.Inspect(ctx, keys)
+			return seen{h, held}, err
+		})
 	})
 	errs := make(map[*member]error)
 	grants := make(map[string][]locker.Holding) // by handle
@@ -79,7 +81,7 @@ func (l *Locker) Break(ctx context.Context, h locker.Holding) error {
 	if err != nil {
 		return fail("break", h.Key, err)
 	}
-	defer l.work.Done()
+	defer l.calls.Done()
 	replies := ask(l, ctx, func(ctx context.Context, m *member) (bool, error) { return m.node.Break(ctx, keys, h) })
 	if _, err := decide(l, ctx, replies, func(broken bool) bool { return broken }); err != nil {
 		return fail("break", h.Key, err)
@@ -93,12 +95,12 @@ func (l *Locker) Raise(ctx context.Context, key string, floor locker.Token) erro
 	if err != nil {
 		return fail("raise", key, err)
 	}
-	defer l.work.Done()
+	defer l.calls.Done()
 	if floor > locker.MaxToken {
 		return fail("raise", key, locker.ValidateFloor(floor, 0, time.Now()))
 	}
 	replies := ask(l, ctx, func(ctx context.Context, m *member) (redisnode.Answer, error) {
-		return m.node.Raise(ctx, keys, floor)
+		return twice(ctx, func() (redisnode.Answer, error) { return m.node.Raise(ctx, keys, floor) })
 	})
 	got, err := decide(l, ctx, replies, func(a redisnode.Answer) bool { return a.Status == redisnode.Granted })
 	for _, r := range got {
@@ -121,9 +123,11 @@ func (l *Locker) HighWater(ctx context.Context) (locker.Token, error) {
 	if err := l.enter(ctx); err != nil {
 		return 0, fail("high-water", "", err)
 	}
-	defer l.work.Done()
+	defer l.calls.Done()
 	marks, err := gather(l, ctx, majority(len(l.members)), func(ctx context.Context, m *member) (locker.Token, error) {
-		return redisnode.HighWater(ctx, redisnode.Heeding(m.client, l.opts.RequestTimeout), l.namespace)
+		return twice(ctx, func() (locker.Token, error) {
+			return redisnode.HighWater(ctx, redisnode.Heeding(m.client, l.opts.RequestTimeout), l.namespace)
+		})
 	})
 	if err != nil {
 		return 0, fail("high-water", "", err)
@@ -166,7 +170,7 @@ func (l *Locker) held(ctx context.Context, prefix string) ([]string, error) {
 	if err := l.enter(ctx); err != nil {
 		return nil, err
 	}
-	defer l.work.Done()
+	defer l.calls.Done()
 	lockPrefix := redisnode.LockPrefix(l.namespace)
 	lists, err := gather(l, ctx, majority(len(l.members)), func(ctx context.Context, m *member) ([]string, error) {
 		var keys []string

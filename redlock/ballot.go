@@ -3,7 +3,7 @@ package redlock
 import (
 	"context"
 	"slices"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/locker-go/locker"
@@ -12,13 +12,34 @@ import (
 
 // ballot is one attempt: a proposal that all members vote on.
 type ballot struct {
-	grant    redisnode.Grant
-	votes    chan vote
-	cleared  chan clearance
-	decided  chan struct{} // closed when the attempt was won or given up
-	won      bool          // as decided
-	released atomic.Bool   // the grant was given back
-	left     atomic.Int32  // members that are not done with it
+	grant   redisnode.Grant
+	votes   chan vote
+	cleared chan clearance
+	decided chan struct{} // closed when the attempt was won or given up
+	won     bool          // as decided
+
+	mu   sync.Mutex
+	done map[*member]chan struct{} // of those that are not; closed when they are
+}
+
+// await returns when a member has voted for the grant, or will not. Before that, nothing
+// that undoes the vote must be sent to it, which could arrive first.
+func (b *ballot) await(m *member) {
+	b.mu.Lock()
+	done := b.done[m]
+	b.mu.Unlock()
+	if done != nil {
+		<-done
+	}
+}
+
+// end says that a member is done with the ballot, and whether it is the last one.
+func (b *ballot) end(m *member) (last bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	close(b.done[m])
+	delete(b.done, m)
+	return len(b.done) == 0
 }
 
 // vote is what a member answered.
@@ -52,13 +73,16 @@ func (l *Locker) propose(ctx context.Context, g redisnode.Grant, key string, ttl
 		votes:   make(chan vote, n),
 		cleared: make(chan clearance, n),
 		decided: make(chan struct{}),
+		done:    make(map[*member]chan struct{}, n),
 	}
-	b.left.Store(int32(n))
+	for _, m := range l.members {
+		b.done[m] = make(chan struct{})
+	}
 	l.ballots.Store(g.Holder, b)
 	asked := locker.Now()
 	background := context.WithoutCancel(ctx)
 	for _, m := range l.members {
-		l.work.Go(func() { l.poll(background, b, m, ttl) })
+		l.crew.run(func() { l.poll(background, b, m, ttl) })
 	}
 	o := outcome{tally: tally{n: n}}
 	for ctx.Err() == nil && o.tally.verdict() == pending {
@@ -83,33 +107,24 @@ func (l *Locker) propose(ctx context.Context, g redisnode.Grant, key string, ttl
 
 // poll takes a member's vote and sees to it that none is left that is not wanted.
 func (l *Locker) poll(ctx context.Context, b *ballot, m *member, ttl time.Duration) {
-	defer func() {
-		if b.left.Add(-1) == 0 {
-			l.ballots.Delete(b.grant.Holder)
-		}
-	}()
 	answer, err := m.vote(ctx, b.grant, ttl)
 	m.failing.Store(err != nil)
 	v := vote{m, answer, err}
 	b.votes <- v
+	var cleared error
+	if v.unknown() {
+		cleared = m.undo(ctx, b.grant)
+	}
+	if b.end(m) {
+		l.ballots.Delete(b.grant.Holder)
+	}
 	if v.granted() {
-		released := false
-		select {
-		case <-b.decided: // the vote may have been too late even for the release
-			released = b.released.Load()
-		default:
-			<-b.decided
-		}
-		if b.won && !released {
+		if <-b.decided; b.won {
 			return
 		}
+		cleared = m.undo(ctx, b.grant)
 	}
-	if v.granted() || v.unknown() {
-		err = m.undo(ctx, b.grant)
-	} else {
-		err = nil
-	}
-	b.cleared <- clearance{m, err}
+	b.cleared <- clearance{m, cleared}
 }
 
 // clear waits until an attempt that was given up stands in nobody's way: it holds

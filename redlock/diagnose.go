@@ -22,11 +22,11 @@ func (l *Locker) Diagnose(ctx context.Context) ([]locker.Finding, error) {
 	if err := l.enter(ctx); err != nil {
 		return nil, fail("diagnose", "", err)
 	}
-	defer l.work.Done()
+	defer l.calls.Done()
 	how := redisnode.Examination{Limit: l.opts.RequestTimeout, Votes: true}
 	replies := ask(l, ctx, func(ctx context.Context, m *member) ([]locker.Finding, error) {
 		// What a node is comes first: a connection tells the member of the process that it leads to.
-		id, err := m.Look(ctx, l.namespace)
+		id, err := twice(ctx, func() (redisnode.Identity, error) { return m.Look(ctx, l.namespace) })
 		if err != nil && !redisnode.Answered(err) {
 			return nil, err
 		}

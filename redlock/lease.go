@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -20,13 +19,12 @@ type reply[T any] struct {
 }
 
 // ask sends a request to all members at once, and returns their replies as they come.
-// It is for requests that may be sent again.
 func ask[T any](l *Locker, ctx context.Context, request func(context.Context, *member) (T, error)) <-chan reply[T] {
 	ctx = context.WithoutCancel(ctx) // each has a limit of its own
 	replies := make(chan reply[T], len(l.members))
 	for _, m := range l.members {
-		l.work.Go(func() {
-			v, err := twice(ctx, func() (T, error) { return request(ctx, m) })
+		l.crew.run(func() {
+			v, err := request(ctx, m)
 			m.failing.Store(err != nil)
 			replies <- reply[T]{m, v, err}
 		})
@@ -102,17 +100,19 @@ func (l *Locker) Renew(ctx context.Context, lease locker.Lease, ttl time.Duratio
 	if err != nil {
 		return lease, fail("renew", lease.Key, err)
 	}
-	defer l.work.Done()
+	defer l.calls.Done()
 	ttl = wholeMillis(ttl)
 	g := grantOf(lease, keys)
 	asked := locker.Now()
-	replies := ask(l, ctx, func(ctx context.Context, m *member) (redisnode.Answer, error) { return m.Renew(ctx, g, ttl) })
+	replies := ask(l, ctx, func(ctx context.Context, m *member) (redisnode.Answer, error) {
+		return twice(ctx, func() (redisnode.Answer, error) { return m.Renew(ctx, g, ttl) })
+	})
 	got, err := decide(l, ctx, replies, func(a redisnode.Answer) bool { return a.Status == redisnode.Granted })
 	if err != nil {
 		return lease, fail("renew", lease.Key, err)
 	}
 	renewed := lease.Granted(asked, ttl, ttl)
-	l.work.Go(func() { l.refill(context.WithoutCancel(ctx), g, renewed, got, replies) })
+	l.crew.run(func() { l.refill(context.WithoutCancel(ctx), g, renewed, got, replies) })
 	return renewed, nil
 }
 
@@ -132,7 +132,7 @@ func (l *Locker) refill(ctx context.Context, g redisnode.Grant, lease locker.Lea
 		}
 		until := r.value.Time.Add(lease.Remaining())
 		// Whether it is put back or not, the lease stands: the next renewal tries again.
-		l.work.Go(func() { _, _ = r.member.Fill(ctx, g, r.value, until) })
+		l.crew.run(func() { _, _ = r.member.Fill(ctx, g, r.value, until) })
 	}
 }
 
@@ -144,12 +144,8 @@ func (l *Locker) Release(ctx context.Context, lease locker.Lease) error {
 	if err != nil {
 		return fail("release", lease.Key, err)
 	}
-	defer l.work.Done()
-	if b, ok := l.ballots.Load(lease.Holder); ok {
-		b.(*ballot).released.Store(true)
-	}
-	g, id := grantOf(lease, keys), rand.Uint64()
-	herald := l.herald(keys)
+	defer l.calls.Done()
+	g, herald := grantOf(lease, keys), l.herald(keys)
 	var done atomic.Int32
 	enough := make(chan struct{})
 	replies := ask(l, ctx, func(ctx context.Context, m *member) (bool, error) {
@@ -162,8 +158,11 @@ func (l *Locker) Release(ctx context.Context, lease locker.Lease) error {
 				}
 			}()
 		}
-		released, listeners, err := m.node.Release(ctx, g, id)
-		if m == herald && released && m.wakes != nil {
+		if b, ok := l.ballots.Load(g.Holder); ok {
+			b.(*ballot).await(m)
+		}
+		released, listeners, err := m.drop(ctx, g, m == herald)
+		if released && m == herald && m.wakes != nil {
 			m.wakes.Released(keys.Channel, lease.Token, listeners)
 		}
 		return released, err
@@ -195,9 +194,11 @@ func (l *Locker) FenceToken(ctx context.Context, lease locker.Lease) (locker.Tok
 	if err != nil {
 		return 0, fail("fence", lease.Key, err)
 	}
-	defer l.work.Done()
+	defer l.calls.Done()
 	g := grantOf(lease, keys)
-	replies := ask(l, ctx, func(ctx context.Context, m *member) (bool, error) { return m.Holds(ctx, g) })
+	replies := ask(l, ctx, func(ctx context.Context, m *member) (bool, error) {
+		return twice(ctx, func() (bool, error) { return m.Holds(ctx, g) })
+	})
 	if _, err := decide(l, ctx, replies, func(holds bool) bool { return holds }); err != nil {
 		return 0, fail("fence", lease.Key, err)
 	}

@@ -22,7 +22,7 @@ type node interface {
 	Undo(ctx context.Context, g redisnode.Grant) error
 	Renew(ctx context.Context, g redisnode.Grant, ttl time.Duration) (redisnode.Answer, error)
 	Fill(ctx context.Context, g redisnode.Grant, free redisnode.Answer, until time.Time) (bool, error)
-	Release(ctx context.Context, g redisnode.Grant, id uint64) (released bool, listeners int, err error)
+	Drop(ctx context.Context, g redisnode.Grant, tell bool) (released bool, listeners int, err error)
 	Holds(ctx context.Context, g redisnode.Grant) (bool, error)
 	Inspect(ctx context.Context, k redisnode.Keys) (locker.Holding, bool, error)
 	Break(ctx context.Context, k redisnode.Keys, seen locker.Holding) (bool, error)
@@ -228,11 +228,20 @@ type unasked struct{ error }
 
 func (e *unasked) Unwrap() error { return e.error }
 
-// undone makes sure that an attempt holds nothing on the member and never will. It is
+// undo makes sure that an attempt holds nothing on the member and never will. It is
 // for a request of which the outcome is not known, or not wanted.
 func (m *member) undo(ctx context.Context, g redisnode.Grant) error {
 	_, err := twice(ctx, func() (struct{}, error) { return struct{}{}, m.Undo(ctx, g) })
 	return err
+}
+
+// drop gives a grant back at the member, and tells those who listen there.
+func (m *member) drop(ctx context.Context, g redisnode.Grant, tell bool) (released bool, listeners int, err error) {
+	released, listeners, err = m.Drop(ctx, g, tell)
+	if errors.Is(err, errRestarted) { // nothing was sent
+		released, listeners, err = m.Drop(ctx, g, tell)
+	}
+	return released, listeners, err
 }
 
 // twice calls an idempotent request once more if its connection was lost, or led to

@@ -95,7 +95,7 @@ func (l *Locker) meet(ctx context.Context, first bool) error {
 	if err := l.enter(ctx); err != nil {
 		return err
 	}
-	defer l.work.Done()
+	defer l.calls.Done()
 	replies := ask(l, ctx, func(ctx context.Context, m *member) (*known, error) { return m.identify(ctx) })
 	errs := make(map[*member]error)
 	for range l.members {

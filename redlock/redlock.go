@@ -71,8 +71,9 @@ type Locker struct {
 	opts   Options
 	tokens redisnode.Proposer
 
-	ballots sync.Map       // of ballots that some member is not done with, by holder
-	work    sync.WaitGroup // calls, and what they leave to the background
+	ballots sync.Map // of ballots that some member is not done with, by holder
+	calls   sync.WaitGroup
+	crew    *crew // for requests, some of which calls leave to the background
 
 	mu     sync.Mutex
 	closed bool
@@ -131,6 +132,7 @@ func (l *Locker) init(names []string) {
 			l.opts.OnEvent(e)
 		}
 	}
+	l.crew = newCrew()
 	l.tokens.Clock = time.Now
 	l.tokens.Jumped = func(key string, err error) {
 		l.report(locker.Event{Kind: locker.EventFenceJumped, Holding: locker.Holding{Key: key}, Err: err})
@@ -233,10 +235,10 @@ func (l *Locker) FirstUse(ctx context.Context) error {
 	if err := l.enter(ctx); err != nil {
 		return fail("mark", "", err)
 	}
-	defer l.work.Done()
+	defer l.calls.Done()
 	all := len(l.members)
 	looked, err := gather(l, ctx, all, func(ctx context.Context, m *member) (redisnode.Identity, error) {
-		id, err := m.Look(ctx, l.namespace)
+		id, err := twice(ctx, func() (redisnode.Identity, error) { return m.Look(ctx, l.namespace) })
 		if err == nil {
 			err = m.fits(id)
 		}
@@ -266,7 +268,7 @@ func (l *Locker) FirstUse(ctx context.Context) error {
 	return nil
 }
 
-// enter begins a call. Its end is l.work.Done.
+// enter begins a call. Its end is l.calls.Done.
 func (l *Locker) enter(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -276,7 +278,7 @@ func (l *Locker) enter(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return redisnode.Unavailable(ctx, ctx.Err())
 	}
-	l.work.Add(1)
+	l.calls.Add(1)
 	return nil
 }
 
@@ -284,9 +286,14 @@ func (l *Locker) enter(ctx context.Context) error {
 // connections. Leases stand until they end or are released elsewhere.
 func (l *Locker) Close() error {
 	l.mu.Lock()
+	was := l.closed
 	l.closed = true
 	l.mu.Unlock()
-	l.work.Wait()
+	if was {
+		return nil
+	}
+	l.calls.Wait()
+	l.crew.close()
 	var errs []error
 	for _, m := range l.members {
 		if m.client == nil {
@@ -305,7 +312,7 @@ func fail(op, key string, err error) error {
 }
 
 // begin returns the names of a lock and begins a call for it, of which the end is
-// l.work.Done.
+// l.calls.Done.
 func (l *Locker) begin(ctx context.Context, key string) (redisnode.Keys, error) {
 	if err := locker.ValidateKey(key); err != nil {
 		return redisnode.Keys{}, err

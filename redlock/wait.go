@@ -21,7 +21,7 @@ func (l *Locker) AcquireWait(ctx context.Context, key string, ttl time.Duration)
 	if err != nil {
 		return locker.Lease{}, fail("acquire", key, err)
 	}
-	l.work.Done() // a wait may take long: Close does not wait for it
+	l.calls.Done() // a wait may take long: Close does not wait for it
 	e := &ear{l: l, keys: keys, wake: make(chan struct{}, 1)}
 	defer e.close()
 	if err := e.listen().Yield(ctx); err != nil {

@@ -10,7 +10,6 @@
 --   {'stale', fence, time}      it is free, but the token is not above the fence, or far
 --                               behind the clock
 --   {'ahead', fence, time}      it is free, but the token is too far ahead
-local record = redis.call('GET', KEYS[2])
 local fence, release = 0, ''
 if record then
   fence = tonumber(string.sub(record, 1, 16))

@@ -41,7 +41,7 @@ func load(files ...string) *script {
 }
 
 var (
-	acquireScript = load("limits.lua", "acquire.lua")
+	acquireScript = load("limits.lua", "record.lua", "acquire.lua")
 	renewScript   = load("limits.lua", "fence.lua", "renew.lua")
 	releaseScript = load("release.lua")
 	undoScript    = load("limits.lua", "fence.lua", "wake.lua", "undo.lua")
@@ -50,6 +50,7 @@ var (
 	inspectScript = load("inspect.lua")
 	voteScript    = load("limits.lua", "vote.lua", "acquire.lua")
 	fillScript    = load("limits.lua", "fence.lua", "fill.lua")
+	dropScript    = load("wake.lua", "drop.lua")
 	markScript    = load("mark.lua")
 )
 
@@ -224,6 +225,17 @@ func (n *Node) Release(ctx context.Context, g Grant, id uint64) (released bool, 
 	r := n.request(g, 0)
 	r.id = releaseID(id)
 	count, err := n.count(ctx, releaseScript, !durable, []any{nil, nil, 2, &r.Lock, &r.Fence, &r.value, &r.id, &r.keep, &r.Channel, n.far})
+	return count > 0, int(max(count-1, 0)), err
+}
+
+// Drop is Release on one node of several, with a message for those who listen there
+// if that is said. Sent again it does not succeed again.
+func (n *Node) Drop(ctx context.Context, g Grant, tell bool) (released bool, listeners int, err error) {
+	r := n.request(g, 0)
+	if !tell {
+		r.Channel = ""
+	}
+	count, err := n.count(ctx, dropScript, !durable, []any{nil, nil, 1, &r.Lock, &r.value, &r.Channel})
 	return count > 0, int(max(count-1, 0)), err
 }
 

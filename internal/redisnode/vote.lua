@@ -6,7 +6,8 @@
 --
 -- Returns {'unmarked', ...} if the marker is another one or gone, and
 -- {'quarantined', '0', time} if it is too early.
-if redis.call('GET', KEYS[3]) ~= ARGV[4] then
+local marker_and_fence = redis.call('MGET', KEYS[3], KEYS[2])
+if marker_and_fence[1] ~= ARGV[4] then
   return {'unmarked', '0', '0'}
 elseif ARGV[5] ~= '0' then
   local t = redis.call('TIME')
@@ -15,3 +16,4 @@ elseif ARGV[5] ~= '0' then
     return {'quarantined', '0', string.format('%.0f', time)}
   end
 end
+local record = marker_and_fence[2]

@@ -1,0 +1,2 @@
+-- What the node knows of the lock's tokens, for acquire.lua.
+local record = redis.call('GET', KEYS[2])
