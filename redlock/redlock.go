@@ -166,6 +166,7 @@ func (l *Locker) connect(c *redis.Client, addr string) *member {
 	}
 	opts.ReadTimeout, opts.WriteTimeout, opts.DialTimeout = l.opts.RequestTimeout, l.opts.RequestTimeout, l.opts.RequestTimeout
 	opts.DialerRetries, opts.MaxRetries = 1, -1
+	opts.PushNotificationProcessor = nil // it belongs to the client
 	opts.ContextTimeoutEnabled = true
 	m.client = redis.NewClient(&opts)
 	m.node = redisnode.New(redisnode.OnServer(m.client, l.opts.RequestTimeout), max(l.opts.FenceRetention, 0), false)
