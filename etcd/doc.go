@@ -3,9 +3,9 @@
 // Safety: a grant is a write that a majority of the members confirmed, so one lock
 // has one holder through the loss of any minority. A holder that is stalled past
 // its deadline is not stopped by that; its fencing token is refused. A leader that is
-// itself stopped and continued (as by SIGSTOP) may end leases early for a moment: then, too, the
-// token refuses the holder of before. Tokens rise by
-// the order in which the cluster made the grants, with no clock in the argument, as
+// itself stopped and continued (as by SIGSTOP, or with its virtual machine) may revoke leases
+// that others have kept alive meanwhile: etcd's own error, seen in 3.7.3. Then, too, the
+// token refuses the holder of before, which hears of it at its next renewal. Tokens rise by the order in which the cluster made the grants, with no clock in the argument, as
 // long as it keeps its data. When it was wiped, or restored from a snapshot, they
 // rise as far as the clients' clocks agree within seconds, and the snapshot is
 // older than 10 s. Servers before 3.4.31 and 3.5.13 let a deposed leader confirm
