@@ -41,15 +41,24 @@ type member struct {
 	wakes   *redisnode.Wakes
 	failing atomic.Bool // its last request got no answer
 
-	mu    sync.Mutex
-	run   string // id of the process that the last connection leads to
-	known *known // nil until that process was asked what it is
+	mu        sync.Mutex
+	run       string // id of the process that the last connection leads to
+	known     *known // nil if the process has not been asked what it is
+	inquiries map[*inquiry]struct{}
+}
+
+// inquiry is a question to a member what it is. The answer is about a process that may
+// be no more; connections that were made meanwhile tell.
+type inquiry struct {
+	run   string // of the process that they lead to
+	mixed bool   // to several
 }
 
 // known is what a member is known to be.
 type known struct {
 	run    string
 	marker redisnode.Marker
+	waits  bool // it does not vote yet
 }
 
 // group is what the members have in common.
@@ -66,13 +75,20 @@ type group struct {
 // would return what it wraps.
 var errRestarted = errors.New("the server was started again")
 
-// connected is told of each new connection before it is used. All connections end
-// with the process that they lead to, so a request that was meant for one process
-// never reaches the next.
+// errStranger says that an answer may have come from another process than was asked.
+var errStranger = errors.New("the server was started again meanwhile")
+
+// connected is told of each new connection before it is used. A connection ends with
+// the process that it leads to, so that a process to which one was made after another one
+// had answered, or had been connected to, is the later one.
 func (m *member) connected(run string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.run = run
+	for q := range m.inquiries {
+		q.mixed = q.mixed || q.run != "" && q.run != run
+		q.run = run
+	}
 	if m.known != nil && m.known.run != run {
 		m.known = nil
 		return errRestarted
@@ -104,8 +120,10 @@ func (m *member) vote(ctx context.Context, g redisnode.Grant, ttl time.Duration)
 			m.forget(k)
 		case a.Status == redisnode.Quarantined:
 			return a, &unasked{m.quarantined(k.marker, a.Time)}
+		case !m.settle(k):
+			// It came from a process of which it is not known what it remembers.
+			return a, fmt.Errorf("%w: %w", locker.ErrUnavailable, errStranger)
 		default:
-			m.settled(k)
 			return a, nil
 		}
 	}
@@ -120,6 +138,8 @@ func (m *member) identify(ctx context.Context) (*known, error) {
 	if k != nil {
 		return k, nil
 	}
+	q := m.inquire()
+	defer m.forgetInquiry(q)
 	id, err := redisnode.Twice(ctx, func() (redisnode.Identity, error) { return m.Look(ctx, m.group.namespace) })
 	if err != nil {
 		return nil, err
@@ -135,24 +155,42 @@ func (m *member) identify(ctx context.Context) (*known, error) {
 			return nil, err
 		}
 	}
-	return m.learn(id)
+	return m.learn(q, id)
 }
 
-// learn takes down what the member is, if that is the process that it now is.
-func (m *member) learn(id redisnode.Identity) (*known, error) {
+func (m *member) inquire() *inquiry {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.inquiries == nil {
+		m.inquiries = make(map[*inquiry]struct{})
+	}
+	q := new(inquiry)
+	m.inquiries[q] = struct{}{}
+	return q
+}
+
+func (m *member) forgetInquiry(q *inquiry) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.inquiries, q)
+}
+
+// learn takes down the answer to an inquiry, if it is about the process that the
+// member is now.
+func (m *member) learn(q *inquiry, id redisnode.Identity) (*known, error) {
 	k := &known{run: id.Run, marker: id.Marker.From(time.Time{})}
 	from := m.votesFrom(id.Marker)
 	if id.Time.Before(from) {
-		k.marker = id.Marker.From(from)
+		k.marker, k.waits = id.Marker.From(from), true
 	}
 	m.mu.Lock()
-	if m.run != id.Run {
+	if q.mixed || q.run != "" && q.run != id.Run {
 		m.mu.Unlock()
 		return nil, errRestarted
 	}
 	m.known = k
 	m.mu.Unlock()
-	if id.Time.Before(from) {
+	if k.waits {
 		m.group.report(locker.Event{Kind: locker.EventNodeQuarantined, Err: m.quarantined(id.Marker, id.Time)})
 	}
 	return k, nil
@@ -172,13 +210,15 @@ func (m *member) forget(k *known) {
 	}
 }
 
-// settled says that the member voted, which it will go on to do.
-func (m *member) settled(k *known) {
+// settle says whether the member is still what it was known to be when it was asked for
+// a vote. One that voted then will go on to do so.
+func (m *member) settle(k *known) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.known == k {
+	if m.known == k && k.waits {
 		m.known = &known{run: k.run, marker: k.marker.From(time.Time{})}
 	}
+	return m.known != nil && m.known.run == k.run
 }
 
 // fits returns why the server cannot be this member, or nil.

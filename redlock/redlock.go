@@ -254,6 +254,8 @@ func (l *Locker) FirstUse(ctx context.Context) error {
 		}
 	}
 	_, err = gather(l, ctx, all, func(ctx context.Context, m *member) (*known, error) {
+		q := m.inquire()
+		defer m.forgetInquiry(q)
 		id, err := m.Mark(ctx, l.namespace, l.membership, true)
 		if err == nil {
 			err = m.fits(id)
@@ -261,7 +263,7 @@ func (l *Locker) FirstUse(ctx context.Context) error {
 		if err != nil {
 			return nil, err
 		}
-		return m.learn(id)
+		return m.learn(q, id)
 	})
 	if err != nil {
 		return fail("mark", "", err)
