@@ -82,7 +82,7 @@ func (l *Locker) Break(ctx context.Context, h locker.Holding) error {
 		return fail("break", h.Key, err)
 	}
 	defer l.calls.Done()
-	replies := ask(l, ctx, func(ctx context.Context, m *member) (bool, error) { return m.node.Break(ctx, keys, h) })
+	replies := ask(l, ctx, func(ctx context.Context, m *member) (bool, error) { return m.node.Break(ctx, keys, h, true) })
 	if _, err := decide(l, ctx, replies, func(broken bool) bool { return broken }); err != nil {
 		return fail("break", h.Key, err)
 	}

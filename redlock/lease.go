@@ -170,6 +170,7 @@ func (l *Locker) Release(ctx context.Context, lease locker.Lease) error {
 	if _, err := decide(l, ctx, replies, func(released bool) bool { return released }); err != nil {
 		return fail("release", lease.Key, err)
 	}
+	l.tokens.Saw(lease.Token + 1) // the fences are there now
 	return nil
 }
 

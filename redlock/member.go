@@ -25,7 +25,7 @@ type node interface {
 	Drop(ctx context.Context, g redisnode.Grant, tell bool) (released bool, listeners int, err error)
 	Holds(ctx context.Context, g redisnode.Grant) (bool, error)
 	Inspect(ctx context.Context, k redisnode.Keys) (locker.Holding, bool, error)
-	Break(ctx context.Context, k redisnode.Keys, seen locker.Holding) (bool, error)
+	Break(ctx context.Context, k redisnode.Keys, seen locker.Holding, votes bool) (bool, error)
 	Raise(ctx context.Context, k redisnode.Keys, floor locker.Token) (redisnode.Answer, error)
 }
 

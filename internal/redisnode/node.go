@@ -50,7 +50,7 @@ var (
 	inspectScript = load("inspect.lua")
 	voteScript    = load("limits.lua", "vote.lua", "acquire.lua")
 	fillScript    = load("limits.lua", "fence.lua", "fill.lua")
-	dropScript    = load("wake.lua", "drop.lua")
+	dropScript    = load("limits.lua", "fence.lua", "pass.lua", "wake.lua", "drop.lua")
 	markScript    = load("mark.lua")
 )
 
@@ -229,13 +229,14 @@ func (n *Node) Release(ctx context.Context, g Grant, id uint64) (released bool, 
 }
 
 // Drop is Release on one node of several, with a message for those who listen there
-// if that is said. Sent again it does not succeed again.
+// if that is said. Sent again it does not succeed again. Fill does not bring the grant
+// back after it, whether the node had it or not.
 func (n *Node) Drop(ctx context.Context, g Grant, tell bool) (released bool, listeners int, err error) {
 	r := n.request(g, 0)
 	if !tell {
 		r.Channel = ""
 	}
-	count, err := n.count(ctx, dropScript, !durable, []any{nil, nil, 1, &r.Lock, &r.value, &r.Channel})
+	count, err := n.count(ctx, dropScript, !durable, []any{nil, nil, 2, &r.Lock, &r.Fence, &r.value, &r.Channel, &r.keep})
 	return count > 0, int(max(count-1, 0)), err
 }
 
@@ -283,9 +284,10 @@ func (n *Node) Inspect(ctx context.Context, k Keys) (locker.Holding, bool, error
 	return locker.Holding{}, false, unexpected(reply)
 }
 
-// Break ends the grant that was seen; false if it no longer stands.
-func (n *Node) Break(ctx context.Context, k Keys, seen locker.Holding) (bool, error) {
-	count, err := n.count(ctx, breakScript, !durable, []any{nil, nil, 1, k.Lock, seen.Handle, uint64(seen.Token), k.Channel, n.far})
+// Break ends the grant that was seen; false if it no longer stands. On one node of
+// several Fill does not bring it back.
+func (n *Node) Break(ctx context.Context, k Keys, seen locker.Holding, votes bool) (bool, error) {
+	count, err := n.count(ctx, breakScript, !durable, []any{nil, nil, 2, k.Lock, k.Fence, seen.Handle, uint64(seen.Token), k.Channel, n.far, votes})
 	return count > 0, err
 }
 
