@@ -10,6 +10,11 @@
 // majorities share a node, and a node votes only for tokens above all that it voted for.
 // Where nodes lost their data, tokens rise as far as the clocks of clients and nodes agree within seconds.
 //
+// A user of an access control list needs what the package redis asks for, and the key
+// of the marker, ~?member:locker: in the default namespace (the question mark stands for a
+// NUL byte), and the commands incr, mget, exists, info and config|get; without the last a node that
+// was started again is never taken to remember.
+//
 // This is the algorithm that its author named Redlock, with a ballot in place of a
 // random value: see docs/redlock.md for what is proved, and under which assumptions.
 package redlock
