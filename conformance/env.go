@@ -52,12 +52,16 @@ func (e *Env) open(ctx context.Context) locker.Locker {
 
 // close closes a client now, if it can be closed.
 func (e *Env) close(l locker.Locker) {
-	e.mu.Lock()
-	e.clients = slices.DeleteFunc(e.clients, func(other locker.Locker) bool { return other == l })
-	e.mu.Unlock()
+	e.forgetClient(l)
 	if err := closeClient(l); err != nil {
 		fail("no error", "Close: %s", show(err))
 	}
+}
+
+func (e *Env) forgetClient(l locker.Locker) {
+	e.mu.Lock()
+	defer e.mu.Unlock() // also where clients cannot be compared
+	e.clients = slices.DeleteFunc(e.clients, func(other locker.Locker) bool { return other == l })
 }
 
 func closeClient(l locker.Locker) error {
