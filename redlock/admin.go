@@ -44,8 +44,9 @@ func (l *Locker) inspect(ctx context.Context, keys redisnode.Keys) (locker.Holdi
 	})
 	errs := make(map[*member]error)
 	grants := make(map[string][]locker.Holding) // by handle
-	most, left := 0, n
-	for ; most < majority(n) && most+left >= majority(n); left-- {
+	most := 0
+	// It may also stand on those that failed, and on those that have not answered.
+	for left := n; left > 0 && most < majority(n) && most+len(errs)+left >= majority(n); left-- {
 		select {
 		case r := <-replies:
 			if r.err != nil {
@@ -63,7 +64,7 @@ func (l *Locker) inspect(ctx context.Context, keys redisnode.Keys) (locker.Holdi
 			return standing(at, n), nil
 		}
 	}
-	if most+len(errs) >= majority(n) { // it may stand on those that failed
+	if most+len(errs) >= majority(n) {
 		return locker.Holding{}, l.noMajority(errs)
 	}
 	return locker.Holding{}, locker.ErrNotHeld

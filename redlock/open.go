@@ -87,16 +87,38 @@ func Open(ctx context.Context, u *url.URL) (locker.Locker, error) {
 // meet fails unless a majority of the nodes answers, and all that do are such as
 // they should be.
 func (l *Locker) meet(ctx context.Context, first bool) error {
+	if err := l.enter(ctx); err != nil {
+		return err
+	}
+	defer l.calls.Done()
+	// No node is marked before it is known that they fit together.
+	if err := l.fit(ctx, func(ctx context.Context, m *member) error {
+		id, err := twice(ctx, func() (redisnode.Identity, error) { return m.Look(ctx, l.namespace) })
+		if err == nil {
+			err = m.fits(id)
+		}
+		return err
+	}); err != nil {
+		return err
+	}
 	if first {
 		if err := l.FirstUse(ctx); err != nil {
 			return invalid(err)
 		}
 	}
-	if err := l.enter(ctx); err != nil {
+	return l.fit(ctx, func(ctx context.Context, m *member) error {
+		_, err := m.identify(ctx)
+		if err == errRestarted { // between the two
+			_, err = m.identify(ctx)
+		}
 		return err
-	}
-	defer l.calls.Done()
-	replies := ask(l, ctx, func(ctx context.Context, m *member) (*known, error) { return m.identify(ctx) })
+	})
+}
+
+// fit returns nil if a majority of the nodes answers a question, and none says that it
+// cannot be a member.
+func (l *Locker) fit(ctx context.Context, question func(context.Context, *member) error) error {
+	replies := ask(l, ctx, func(ctx context.Context, m *member) (struct{}, error) { return struct{}{}, question(ctx, m) })
 	errs := make(map[*member]error)
 	for range l.members {
 		select {
