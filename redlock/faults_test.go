@@ -253,20 +253,23 @@ func TestRequests(t *testing.T) {
 	}
 }
 
+// calls returns how many scripts that it knew a server was asked for.
+func (c *nodes) calls(t *testing.T, i int) int {
+	t.Helper()
+	n := 0
+	for line := range strings.Lines(c.client(t, i).Info(t.Context(), "commandstats").Val()) {
+		if _, err := fmt.Sscanf(line, "cmdstat_evalsha:calls=%d", &n); err == nil {
+			break
+		}
+	}
+	return n
+}
+
 // warm has all nodes know all scripts, and returns when nothing is under way.
 func (c *nodes) warm(t *testing.T, l *redlock.Locker) {
 	t.Helper()
 	for i, s := range c.servers {
-		calls := func() (n int) {
-			info := c.client(t, i).Info(t.Context(), "commandstats").Val()
-			for line := range strings.Lines(info) {
-				var calls int
-				if _, err := fmt.Sscanf(line, "cmdstat_evalsha:calls=%d", &calls); err == nil {
-					n = calls
-				}
-			}
-			return n
-		}
+		calls := func() int { return c.calls(t, i) }
 		until(t, s.String()+" was asked for all", func() bool {
 			lease := mustAcquire(t, l, "warm")
 			if _, err := l.Renew(t.Context(), lease, ttl); err != nil {
