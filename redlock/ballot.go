@@ -3,7 +3,6 @@ package redlock
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/locker-go/locker"
@@ -17,29 +16,6 @@ type ballot struct {
 	cleared chan clearance
 	decided chan struct{} // closed when the attempt was won or given up
 	won     bool          // as decided
-
-	mu   sync.Mutex
-	done map[*member]chan struct{} // of those that are not; closed when they are
-}
-
-// await returns when a member has voted for the grant, or will not. Before that, nothing
-// that undoes the vote must be sent to it, which could arrive first.
-func (b *ballot) await(m *member) {
-	b.mu.Lock()
-	done := b.done[m]
-	b.mu.Unlock()
-	if done != nil {
-		<-done
-	}
-}
-
-// end says that a member is done with the ballot, and whether it is the last one.
-func (b *ballot) end(m *member) (last bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	close(b.done[m])
-	delete(b.done, m)
-	return len(b.done) == 0
 }
 
 // vote is what a member answered.
@@ -73,12 +49,7 @@ func (l *Locker) propose(ctx context.Context, g redisnode.Grant, key string, ttl
 		votes:   make(chan vote, n),
 		cleared: make(chan clearance, n),
 		decided: make(chan struct{}),
-		done:    make(map[*member]chan struct{}, n),
 	}
-	for _, m := range l.members {
-		b.done[m] = make(chan struct{})
-	}
-	l.ballots.Store(g.Holder, b)
 	asked := locker.Now()
 	background := context.WithoutCancel(ctx)
 	for _, m := range l.members {
@@ -114,9 +85,6 @@ func (l *Locker) poll(ctx context.Context, b *ballot, m *member, ttl time.Durati
 	var cleared error
 	if v.unknown() {
 		cleared = m.undo(ctx, b.grant)
-	}
-	if b.end(m) {
-		l.ballots.Delete(b.grant.Holder)
 	}
 	if v.granted() {
 		if <-b.decided; b.won {

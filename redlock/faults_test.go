@@ -14,7 +14,8 @@ import (
 	"github.com/locker-go/locker/redlock"
 )
 
-const ttl = 10 * time.Second
+// ttl is longer than tests wait for anything: what is gone was given back.
+const ttl = 50 * time.Second
 
 // client returns a client of a server itself, past its proxy.
 func (c *nodes) client(t testing.TB, i int) *redis.Client {

@@ -158,9 +158,6 @@ func (l *Locker) Release(ctx context.Context, lease locker.Lease) error {
 				}
 			}()
 		}
-		if b, ok := l.ballots.Load(g.Holder); ok {
-			b.(*ballot).await(m)
-		}
 		released, listeners, err := m.drop(ctx, g, m == herald)
 		if released && m == herald && m.wakes != nil {
 			m.wakes.Released(keys.Channel, lease.Token, listeners)

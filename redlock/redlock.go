@@ -71,9 +71,8 @@ type Locker struct {
 	opts   Options
 	tokens redisnode.Proposer
 
-	ballots sync.Map // of ballots that some member is not done with, by holder
-	calls   sync.WaitGroup
-	crew    *crew // for requests, some of which calls leave to the background
+	calls sync.WaitGroup
+	crew  *crew // for requests, some of which calls leave to the background
 
 	mu     sync.Mutex
 	closed bool
