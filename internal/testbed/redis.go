@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -64,6 +65,37 @@ func answersPing(config *tls.Config) func(context.Context, string) error {
 func Redis(t testing.TB, args ...string) *Server {
 	t.Helper()
 	return Start(t, redisSpec(t, args...))
+}
+
+// RedisWithClock starts a Redis server whose wall clock set puts that far ahead, or
+// behind if it is negative, of what it would show.
+func RedisWithClock(t testing.TB, args ...string) (s *Server, set func(time.Duration)) {
+	t.Helper()
+	libs, _ := filepath.Glob("/usr/lib/*/faketime/libfaketime.so.1")
+	if len(libs) == 0 {
+		missing(t, "no libfaketime is installed: apt-get install libfaketime, or run make test")
+	}
+	file := filepath.Join(t.TempDir(), "clock")
+	set = func(d time.Duration) {
+		t.Helper()
+		// By renaming, so that the server never reads a part of it.
+		text := fmt.Sprintf("%+.3f", d.Seconds())
+		err := os.WriteFile(file+".new", []byte(text), 0o600)
+		if err == nil {
+			err = os.Rename(file+".new", file)
+		}
+		if err != nil {
+			t.Fatalf("set the clock: %v", err)
+		}
+	}
+	set(0)
+	spec := redisSpec(t, args...)
+	spec.Env = []string{
+		// Without libc after it the server hangs when it starts, as its allocator asks for the time.
+		"LD_PRELOAD=" + libs[0] + ":libc.so.6",
+		"DONT_FAKE_MONOTONIC=1", "FAKETIME_NO_CACHE=1", "FAKETIME_TIMESTAMP_FILE=" + file,
+	}
+	return Start(t, spec), set
 }
 
 // Redises starts servers that know nothing of each other.

@@ -56,6 +56,7 @@ type Spec struct {
 	Name string // for messages
 	Path string // of the program
 	Arg0 string // what it is called as, if not as the path says
+	Env  []string
 
 	// Args are for a server that listens on port and has its data in dir.
 	Args func(port int, dir string) []string
@@ -125,6 +126,7 @@ func (s *Server) start() error {
 		cmd.Args[0] = s.spec.Arg0
 	}
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, log, log
+	cmd.Env = append(os.Environ(), s.spec.Env...)
 	cmd.SysProcAttr = diesWithParent()
 	started, done := make(chan error), make(chan struct{})
 	go func() {
