@@ -31,6 +31,10 @@ lint: $(STATICCHECK) $(TYPECHECK) ## gofmt, go vet, staticcheck, and whether all
 bench: servers ## the benchmarks: ratios to bare requests and to other libraries
 	$(call in-modules,LOCKER_TEST_SERVERS=require $(GO) test -run '^$$' -bench . -benchtime 1x ./...)
 
+.PHONY: model
+model: ## check the model of Redlock with spin: about 90 s, 1 GiB
+	./tools/model
+
 .PHONY: servers
 servers: $(ETCD) ## install or build the servers that the tests start, where they are missing
 	@./tools/servers

@@ -76,23 +76,21 @@ func (l *Locker) propose(ctx context.Context, g redisnode.Grant, key string, ttl
 	return o
 }
 
-// poll takes a member's vote and sees to it that none is left that is not wanted.
+// poll takes a member's vote and, if the attempt is given up, sees to it that nothing is
+// left of it. A vote of which nothing is known stays if the attempt is won: undoing
+// it could overtake a renewal that counted it.
 func (l *Locker) poll(ctx context.Context, b *ballot, m *member, ttl time.Duration) {
 	answer, err := m.vote(ctx, b.grant, ttl)
 	m.failing.Store(err != nil)
 	v := vote{m, answer, err}
 	b.votes <- v
-	var cleared error
-	if v.unknown() {
-		cleared = m.undo(ctx, b.grant)
+	if !v.granted() && !v.unknown() {
+		b.cleared <- clearance{m, nil}
+		return
 	}
-	if v.granted() {
-		if <-b.decided; b.won {
-			return
-		}
-		cleared = m.undo(ctx, b.grant)
+	if <-b.decided; !b.won {
+		b.cleared <- clearance{m, m.undo(ctx, b.grant)}
 	}
-	b.cleared <- clearance{m, cleared}
 }
 
 // clear waits until an attempt that was given up stands in nobody's way: it holds

@@ -91,6 +91,27 @@ func TestVoteAfterRelease(t *testing.T) {
 	mustRelease(t, l, next)
 }
 
+// A vote whose reply was lost stays if the attempt was won. It was undone: then a renewal
+// could count on it, and lose it to the undoing, which was still under way.
+func TestUnknownVotesStay(t *testing.T) {
+	t.Parallel()
+	c := five(t)
+	l := open(t, c.url("first_use=true&request_timeout=5s"))
+	c.warm(t, l)
+	for _, p := range c.proxies[:2] {
+		p.LoseReply("evalsha")
+	}
+	mustAcquire(t, l, "k")
+	if err := l.Close(); err != nil { // waits for what is left to the background
+		t.Fatal(err)
+	}
+	for i := range c.servers {
+		if locks := c.locks(t, i); len(locks) != 1 {
+			t.Errorf("node %d has the locks %q, want the one that was granted", i, locks)
+		}
+	}
+}
+
 // redsync: the clean-up of a failed attempt ran on the caller's cancelled context, and
 // the key stayed for its whole TTL. Two of three nodes are held by a stranger, and the third
 // is late.
