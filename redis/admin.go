@@ -44,7 +44,7 @@ func (l *Locker) Break(ctx context.Context, h locker.Holding) error {
 	if err != nil {
 		return fail("break", h.Key, err)
 	}
-	broken, err := l.node.Break(ctx, keys, h, false)
+	broken, err := l.node.Break(ctx, keys, h)
 	if err == nil && !broken {
 		err = locker.ErrNotHeld
 	}

@@ -90,7 +90,7 @@ func New(client redis.UniversalClient, opts *Options) (*Locker, error) {
 	}
 	l.namespace = l.opts.Namespace
 	l.node = redisnode.New(run, max(l.opts.FenceRetention, 0), run.cluster)
-	l.tokens.Clock = time.Now
+	l.tokens.Clock, l.tokens.Random = time.Now, rand.Int64N
 	l.tokens.Jumped = func(key string, err error) {
 		if l.opts.OnEvent != nil {
 			l.opts.OnEvent(locker.Event{Kind: locker.EventFenceJumped, Holding: locker.Holding{Key: key}, Err: err})

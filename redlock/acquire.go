@@ -3,7 +3,6 @@ package redlock
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/locker-go/locker"
@@ -40,22 +39,34 @@ func (l *Locker) Acquire(ctx context.Context, key string, ttl time.Duration) (lo
 }
 
 func (l *Locker) acquire(ctx context.Context, key string, keys redisnode.Keys, ttl time.Duration) (locker.Lease, error) {
+	lease, sure, err := l.attempts(ctx, key, keys, ttl)
+	if err != nil && !sure {
+		err = fmt.Errorf("%w; the lock may have been taken all the same, and then frees itself after %s", err, ttl)
+	}
+	return lease, err
+}
+
+// attempts makes proposals until one is won, or none can be. It is sure that those it
+// gave up stand nowhere, unless it could not tell a majority of the members.
+func (l *Locker) attempts(ctx context.Context, key string, keys redisnode.Keys, ttl time.Duration) (lease locker.Lease, sure bool, err error) {
 	token := l.tokens.Next()
 	var last outcome
 	spread := apart
+	sure = true
 	for range maxAttempts {
 		g := redisnode.Grant{Keys: keys, Holder: locker.NewHolder(), Token: token}
 		o := l.propose(ctx, g, key, ttl)
+		sure = sure && o.cleared()
 		switch {
 		case o.won:
 			l.tokens.Saw(token)
-			return o.lease, nil
+			return o.lease, true, nil
 		case ctx.Err() != nil:
-			return locker.Lease{}, o.unsure(redisnode.Unavailable(ctx, ctx.Err()), ttl)
+			return lease, sure, redisnode.Unavailable(ctx, ctx.Err())
 		case o.tally.verdict() == won:
-			return locker.Lease{}, o.unsure(fmt.Errorf("%w: the answers took longer than the lease: use a longer TTL", locker.ErrUnavailable), ttl)
+			return lease, sure, fmt.Errorf("%w: the answers took longer than the lease: use a longer TTL", locker.ErrUnavailable)
 		case o.unavailable():
-			return locker.Lease{}, o.unsure(l.noMajority(o.errors()), ttl)
+			return lease, sure, l.noMajority(o.errors())
 		}
 		last = o
 		holder, votes := o.holder()
@@ -69,34 +80,29 @@ func (l *Locker) acquire(ctx context.Context, key string, keys redisnode.Keys, t
 			token = max(l.tokens.Next(), token+1)
 		}
 		if token > locker.MaxToken {
-			return locker.Lease{}, fmt.Errorf("%w: the fence %d, beyond which there are no tokens, is damaged on most nodes: delete its records %q",
+			return lease, sure, fmt.Errorf("%w: the fence %d, beyond which there are no tokens, is damaged on most nodes: delete its records %q",
 				locker.ErrUnavailable, refusal.Fence, keys.Fence)
 		}
 		if holder.Handle != "" { // rivals have split the votes
-			if err := sleep(ctx, rand.N(spread)); err != nil {
-				return locker.Lease{}, err
+			if err := sleep(ctx, time.Duration(l.random(int64(spread)))); err != nil {
+				return lease, sure, err
 			}
 			spread = min(2*spread, maxApart)
 		}
 	}
 	if holder, votes := last.holder(); votes > 0 {
 		holder.Key = key
-		return locker.Lease{}, &locker.HeldError{Holding: holder}
+		return lease, sure, &locker.HeldError{Holding: holder}
 	}
-	return locker.Lease{}, fmt.Errorf("%w: others took and gave back the lock during each of %d attempts", locker.ErrHeld, maxAttempts)
+	return lease, sure, fmt.Errorf("%w: others took and gave back the lock during each of %d attempts", locker.ErrHeld, maxAttempts)
 }
 
 // unavailable says whether too few members answered for anybody to be granted.
 func (o *outcome) unavailable() bool { return o.tally.n-o.tally.failed < majority(o.tally.n) }
 
-// unsure adds to err that the attempt may stand for its TTL, where a majority of the
-// members could not be told that it was given up.
-func (o *outcome) unsure(err error, ttl time.Duration) error {
-	if o.tally.n-len(o.uncleared) >= majority(o.tally.n) {
-		return err
-	}
-	return fmt.Errorf("%w; the lock may have been taken all the same, and then frees itself after %s", err, ttl)
-}
+// cleared says whether a majority of the members could be told that the attempt was
+// given up, so that it does not stand.
+func (o *outcome) cleared() bool { return o.tally.n-len(o.uncleared) >= majority(o.tally.n) }
 
 func (o *outcome) errors() map[*member]error {
 	errs := make(map[*member]error)

@@ -83,7 +83,7 @@ func (l *Locker) Break(ctx context.Context, h locker.Holding) error {
 		return fail("break", h.Key, err)
 	}
 	defer l.calls.Done()
-	replies := ask(l, ctx, func(ctx context.Context, m *member) (bool, error) { return m.node.Break(ctx, keys, h, true) })
+	replies := ask(l, ctx, func(ctx context.Context, m *member) (bool, error) { return m.node.Break(ctx, keys, h) })
 	if _, err := decide(l, ctx, replies, func(broken bool) bool { return broken }); err != nil {
 		return fail("break", h.Key, err)
 	}

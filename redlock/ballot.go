@@ -88,8 +88,14 @@ func (l *Locker) poll(ctx context.Context, b *ballot, m *member, ttl time.Durati
 		b.cleared <- clearance{m, nil}
 		return
 	}
-	if <-b.decided; !b.won {
+	<-b.decided
+	switch {
+	case !b.won:
 		b.cleared <- clearance{m, m.undo(ctx, b.grant)}
+	case v.unknown():
+		// The grant may stand here. What must not be is that the request comes when it is
+		// over: if this fails too, it may, and takes the lock on this node for its TTL.
+		_ = m.outdate(ctx, b.grant)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 // node is what the protocol asks of one server: a [redisnode.Node].
 type node interface {
 	Look(ctx context.Context, namespace string) (redisnode.Identity, error)
-	Mark(ctx context.Context, namespace, membership string, first bool) (redisnode.Identity, error)
+	Mark(ctx context.Context, namespace, membership string, looked redisnode.Identity, first time.Time) (redisnode.Identity, error)
 	Vote(ctx context.Context, g redisnode.Grant, ttl time.Duration, m redisnode.Marker) (redisnode.Answer, error)
 	Undo(ctx context.Context, g redisnode.Grant) error
 	Renew(ctx context.Context, g redisnode.Grant, ttl time.Duration) (redisnode.Answer, error)
@@ -25,7 +25,7 @@ type node interface {
 	Drop(ctx context.Context, g redisnode.Grant, tell bool) (released bool, listeners int, err error)
 	Holds(ctx context.Context, g redisnode.Grant) (bool, error)
 	Inspect(ctx context.Context, k redisnode.Keys) (locker.Holding, bool, error)
-	Break(ctx context.Context, k redisnode.Keys, seen locker.Holding, votes bool) (bool, error)
+	Break(ctx context.Context, k redisnode.Keys, seen locker.Holding) (bool, error)
 	Raise(ctx context.Context, k redisnode.Keys, floor locker.Token) (redisnode.Answer, error)
 }
 
@@ -148,7 +148,7 @@ func (m *member) identify(ctx context.Context) (*known, error) {
 		return nil, err
 	}
 	if !id.Marked || id.Marker.Run != id.Run {
-		if id, err = m.Mark(ctx, m.group.namespace, m.group.membership, false); err != nil {
+		if id, err = m.Mark(ctx, m.group.namespace, m.group.membership, id, time.Time{}); err != nil {
 			return nil, err
 		}
 		if err := m.fits(id); err != nil {
@@ -272,6 +272,13 @@ func (e *unasked) Unwrap() error { return e.error }
 // for a request of which the outcome is not known, or not wanted.
 func (m *member) undo(ctx context.Context, g redisnode.Grant) error {
 	_, err := twice(ctx, func() (struct{}, error) { return struct{}{}, m.Undo(ctx, g) })
+	return err
+}
+
+// outdate makes sure that a vote for the grant that is still under way is refused if it
+// arrives when the grant is over. It leaves alone what stands.
+func (m *member) outdate(ctx context.Context, g redisnode.Grant) error {
+	_, err := twice(ctx, func() (redisnode.Answer, error) { return m.Raise(ctx, g.Keys, g.Token) })
 	return err
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -70,6 +71,7 @@ type Locker struct {
 	group
 	opts   Options
 	tokens redisnode.Proposer
+	random func(below int64) int64
 
 	calls sync.WaitGroup
 	crew  *crew // for requests, some of which calls leave to the background
@@ -132,7 +134,8 @@ func (l *Locker) init(names []string) {
 		}
 	}
 	l.crew = newCrew()
-	l.tokens.Clock = time.Now
+	l.random = rand.Int64N
+	l.tokens.Clock, l.tokens.Random = time.Now, rand.Int64N
 	l.tokens.Jumped = func(key string, err error) {
 		l.report(locker.Event{Kind: locker.EventFenceJumped, Holding: locker.Holding{Key: key}, Err: err})
 	}
@@ -168,7 +171,7 @@ func (l *Locker) connect(c *redis.Client, addr string) *member {
 	opts.PushNotificationProcessor = nil // it belongs to the client
 	opts.ContextTimeoutEnabled = true
 	m.client = redis.NewClient(&opts)
-	m.node = redisnode.New(redisnode.OnServer(m.client, l.opts.RequestTimeout), max(l.opts.FenceRetention, 0), false)
+	m.node = redisnode.NewVoter(redisnode.OnServer(m.client, l.opts.RequestTimeout), max(l.opts.FenceRetention, 0))
 	m.wakes = redisnode.NewWakes(m.client)
 	return m
 }
@@ -247,15 +250,19 @@ func (l *Locker) FirstUse(ctx context.Context) error {
 	if err != nil {
 		return fail("mark", "", err)
 	}
+	identities := make(map[*member]redisnode.Identity)
 	for _, r := range looked {
 		if r.value.Marked {
 			return nil
 		}
+		identities[r.member] = r.value
 	}
 	_, err = gather(l, ctx, all, func(ctx context.Context, m *member) (*known, error) {
 		q := m.inquire()
 		defer m.forgetInquiry(q)
-		id, err := m.Mark(ctx, l.namespace, l.membership, true)
+		// If it came late it could mark a node that was flushed since, and make it vote.
+		looked := identities[m]
+		id, err := m.Mark(ctx, l.namespace, l.membership, looked, looked.Time.Add(4*l.opts.RequestTimeout))
 		if err == nil {
 			err = m.fits(id)
 		}

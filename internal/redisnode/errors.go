@@ -45,7 +45,7 @@ var refusals = []string{
 // Refused says whether err is a server's answer that it has not done what it was
 // asked for.
 func Refused(err error) bool {
-	return slices.ContainsFunc(refusals, func(prefix string) bool { return redis.HasErrorPrefix(err, prefix) })
+	return Answered(err) && slices.ContainsFunc(refusals, func(prefix string) bool { return redis.HasErrorPrefix(err, prefix) })
 }
 
 // Unavailable wraps what a request failed with as an ErrUnavailable that says what
@@ -54,8 +54,9 @@ func Unavailable(ctx context.Context, err error) error {
 	if reason := contextError(ctx); reason != nil && !errors.Is(err, reason) {
 		return fmt.Errorf("%w: %w: %w", locker.ErrUnavailable, reason, err)
 	}
+	answered := Answered(err)
 	for _, r := range remedies {
-		if redis.HasErrorPrefix(err, r.prefix) {
+		if answered && redis.HasErrorPrefix(err, r.prefix) {
 			return fmt.Errorf("%w: %s: %w", locker.ErrUnavailable, r.text, err)
 		}
 	}

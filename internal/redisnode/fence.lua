@@ -33,6 +33,13 @@ local function digits(token)
   return string.format('%016.0f', token)
 end
 
+-- needless says whether a token is no good as a fence where there is none: it is so far
+-- behind the clock that it is refused anyway. As a fence it would let those just above
+-- it in, which could be below a fence that has expired.
+local function needless(token, fence, time)
+  return fence == 0 and token < time - LAG
+end
+
 -- write_fence stores a fence until retention ms (0: for ever) after the later of
 -- the fence and the clock, and ttl ms more; but for least ms, if that is given.
 local function write_fence(key, token, release, time, ttl, retention, least)
@@ -45,8 +52,12 @@ local function write_fence(key, token, release, time, ttl, retention, least)
 end
 
 -- lift_fence stores the fence of a lock that another grant may hold, and for longer:
--- it is kept for no less than it was to be.
+-- it is kept for no less than it was to be. Where there is none, it is no further behind
+-- the clock than LAG: see needless.
 local function lift_fence(key, token, release, time, retention)
   local left = redis.call('PTTL', key)
+  if left == -2 then
+    token = math.max(token, time - LAG)
+  end
   write_fence(key, token, release, time, 0, left == -1 and 0 or retention, left)
 end

@@ -18,5 +18,8 @@ local left = math.floor((ARGV[3] - time) / 1000)
 if left <= 0 or too_far(token, fence, time) or not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', left) then
   return 0
 end
+if needless(token, fence, time) then
+  return 1
+end
 write_fence(KEYS[2], token, release, time, left, tonumber(ARGV[4]))
 return 1

@@ -18,7 +18,7 @@ func TestFill(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	defer client.Close()
 	ctx := t.Context()
-	n := New(OnServer(client, 5*time.Second), time.Hour, false)
+	n := NewVoter(OnServer(client, 5*time.Second), time.Hour)
 	keys := KeysOf("n", "k")
 	token := locker.Token(time.Now().UnixMicro())
 	g := Grant{Keys: keys, Holder: "h.1.A", Token: token}
@@ -95,7 +95,7 @@ func TestNoFillAfterBreak(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	defer client.Close()
 	ctx := t.Context()
-	n := New(OnServer(client, 5*time.Second), time.Hour, false)
+	n := NewVoter(OnServer(client, 5*time.Second), time.Hour)
 	g := Grant{Keys: KeysOf("n", "k"), Holder: "h.1.A", Token: locker.Token(time.Now().UnixMicro())}
 	if _, err := n.Acquire(ctx, g, time.Minute); err != nil {
 		t.Fatal(err)
@@ -104,7 +104,7 @@ func TestNoFillAfterBreak(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if broken, err := n.Break(ctx, g.Keys, seen, true); err != nil || !broken {
+	if broken, err := n.Break(ctx, g.Keys, seen); err != nil || !broken {
 		t.Fatalf("break = %v, %v", broken, err)
 	}
 	free, err := n.Renew(ctx, g, time.Minute)

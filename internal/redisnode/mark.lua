@@ -2,8 +2,9 @@
 --
 -- KEYS[1] marker
 -- ARGV[1] what the client calls the membership that the node is to be of; '' only to look
--- ARGV[2] 1 if the node's disk has all that it answered for
--- ARGV[3] 1 if it is known that there has never been a grant
+-- ARGV[2] run id of the process whose disk has all that it answered for; '' if it has not
+-- ARGV[3] until when it can be relied on that there has never been a grant, us since 1970;
+--         0 if it cannot
 --
 -- Returns {run id, role, time, marker}. The marker is '' if there is none and none was
 -- asked for. It is made of: the run id of the process that it was written to; since when
@@ -17,16 +18,18 @@ local t = redis.call('TIME')
 local time = t[1] * 1000000 + t[2]
 local run, role = field('server', 'run_id'), field('replication', 'role')
 local marker = redis.call('GET', KEYS[1]) or ''
+local on_disk = ARGV[2] == run
 local ran, since, durable, reason, membership = string.match(marker, '^(%S+) (%d+) ([01]) (%S+) (%S+)$')
 
 if ARGV[1] == '' or role ~= 'master' or ran == run or (membership and membership ~= ARGV[1]) then
   return {run, role, string.format('%.0f', time), marker}
 end
-if ran and durable == '1' and field('replication', 'second_repl_offset') == '-1' then
+-- One whose disk has not all now may have started from a snapshot, whatever it had before.
+if ran and durable == '1' and on_disk and field('replication', 'second_repl_offset') == '-1' then
   reason = 'kept' -- since stands; it was no replica, which may lack what its master had
 elseif ran then
   since, reason = string.format('%.0f', time), 'restarted'
-elseif ARGV[3] == '1' then
+elseif time <= tonumber(ARGV[3]) then
   since, reason = '0', 'first'
 else
   since, reason = string.format('%.0f', time), 'new'
@@ -38,6 +41,6 @@ else
     since, reason = string.format('%.0f', (started + 1) * 1000000), 'empty'
   end
 end
-marker = table.concat({run, since, ARGV[2], reason, ARGV[1]}, ' ')
+marker = table.concat({run, since, on_disk and '1' or '0', reason, ARGV[1]}, ' ')
 redis.call('SET', KEYS[1], marker)
 return {run, role, string.format('%.0f', time), marker}

@@ -63,14 +63,23 @@ func markerKey(namespace string) string { return "\x00member:" + LockPrefix(name
 
 // Look returns what the node is, and changes nothing.
 func (n *Node) Look(ctx context.Context, namespace string) (Identity, error) {
-	return n.mark(ctx, namespace, "", false, false)
+	return n.mark(ctx, namespace, "", "", 0)
 }
 
-// Mark marks the node as one of a membership, unless it is one of another, and
-// returns what it is. A node without a marker may have forgotten grants, but not if it is
-// known that there has never been one.
-func (n *Node) Mark(ctx context.Context, namespace, membership string, first bool) (Identity, error) {
-	return n.mark(ctx, namespace, membership, n.onDisk(ctx), first)
+// Mark marks the node, which was looked at before, as one of a membership, unless it is
+// one of another, and returns what it is. A node without a marker may have forgotten
+// grants, but not if it is known that there was none when it was looked at, and this comes
+// until the time first, by its clock: it could be flushed in between.
+func (n *Node) Mark(ctx context.Context, namespace, membership string, looked Identity, first time.Time) (Identity, error) {
+	onDisk := ""
+	if n.onDisk(ctx) {
+		onDisk = looked.Run // it may be another process by now
+	}
+	until := int64(0)
+	if !first.IsZero() {
+		until = first.UnixMicro()
+	}
+	return n.mark(ctx, namespace, membership, onDisk, until)
 }
 
 // onDisk says whether the server has on its disk all that it has answered for. One
@@ -104,7 +113,7 @@ func (n *Node) config(ctx context.Context, pattern string) map[string]string {
 	return values
 }
 
-func (n *Node) mark(ctx context.Context, namespace, membership string, onDisk, first bool) (Identity, error) {
+func (n *Node) mark(ctx context.Context, namespace, membership, onDisk string, first int64) (Identity, error) {
 	key := markerKey(namespace)
 	reply, err := n.eval(ctx, markScript, !durable, []any{nil, nil, 1, key, membership, onDisk, first})
 	if err != nil {
@@ -154,6 +163,14 @@ func (m Marker) From(t time.Time) Marker {
 		m.from = t.UnixMicro()
 	}
 	return m
+}
+
+// VotesFrom returns the time that From was given.
+func (m Marker) VotesFrom() time.Time {
+	if m.from == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(m.from)
 }
 
 // String is for messages.

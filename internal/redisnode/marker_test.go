@@ -16,7 +16,16 @@ func marked(t *testing.T, server *testbed.Server, first bool) Identity {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: server.Addr(), DialerRetries: 1})
 	defer client.Close()
-	id, err := New(OnServer(client, 5*time.Second), time.Hour, false).Mark(t.Context(), "n", members, first)
+	n := NewVoter(OnServer(client, 5*time.Second), time.Hour)
+	looked, err := n.Look(t.Context(), "n")
+	if err != nil {
+		t.Fatalf("look: %v", err)
+	}
+	var until time.Time
+	if first {
+		until = looked.Time.Add(time.Minute)
+	}
+	id, err := n.Mark(t.Context(), "n", members, looked, until)
 	if err != nil {
 		t.Fatalf("mark: %v", err)
 	}
@@ -118,9 +127,9 @@ func TestMarkOfAnotherMembership(t *testing.T) {
 	marked(t, server, true)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	defer client.Close()
-	n := New(OnServer(client, 5*time.Second), time.Hour, false)
+	n := NewVoter(OnServer(client, 5*time.Second), time.Hour)
 	for _, other := range []string{"5/1m0s/abc", "3/30s/abc"} {
-		id, err := n.Mark(t.Context(), "n", other, true)
+		id, err := n.Mark(t.Context(), "n", other, Identity{}, time.Now().Add(time.Minute))
 		if err != nil || id.Marker.Membership != members {
 			t.Errorf("marked for %s it is of %q, %v; want %s", other, id.Marker.Membership, err, members)
 		}

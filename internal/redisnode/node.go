@@ -68,6 +68,8 @@ type Node struct {
 	run  Runner
 	keep int64 // ms
 	far  int   // 1 if those that listen may be connected to other servers
+
+	votes bool // it is one of several
 }
 
 // New returns a Node that keeps fences for the retention after their last use; 0
@@ -77,6 +79,13 @@ func New(run Runner, retention time.Duration, cluster bool) *Node {
 	if cluster {
 		n.far = 1
 	}
+	return n
+}
+
+// NewVoter returns a Node that is one of several, which vote.
+func NewVoter(run Runner, retention time.Duration) *Node {
+	n := New(run, retention, false)
+	n.votes = true
 	return n
 }
 
@@ -198,11 +207,11 @@ func (n *Node) Undo(ctx context.Context, g Grant) error {
 	return err
 }
 
-// Renew extends a lock. The answer is Granted; Held, without the holder, if another
+// Renew extends a lock, or, unless the node is one of several, makes its time shorter. The answer is Granted; Held, without the holder, if another
 // grant holds it; or Free.
 func (n *Node) Renew(ctx context.Context, g Grant, ttl time.Duration) (Answer, error) {
 	r := n.request(g, ttl)
-	reply, err := n.eval(ctx, renewScript, durable, []any{nil, nil, 2, &r.Lock, &r.Fence, &r.value, &r.ttl, &r.keep})
+	reply, err := n.eval(ctx, renewScript, durable, []any{nil, nil, 2, &r.Lock, &r.Fence, &r.value, &r.ttl, &r.keep, n.votes})
 	if err == nil && reply == int64(0) {
 		return Answer{Status: Held}, nil
 	}
@@ -286,8 +295,8 @@ func (n *Node) Inspect(ctx context.Context, k Keys) (locker.Holding, bool, error
 
 // Break ends the grant that was seen; false if it no longer stands. On one node of
 // several Fill does not bring it back.
-func (n *Node) Break(ctx context.Context, k Keys, seen locker.Holding, votes bool) (bool, error) {
-	count, err := n.count(ctx, breakScript, !durable, []any{nil, nil, 2, k.Lock, k.Fence, seen.Handle, uint64(seen.Token), k.Channel, n.far, votes})
+func (n *Node) Break(ctx context.Context, k Keys, seen locker.Holding) (bool, error) {
+	count, err := n.count(ctx, breakScript, !durable, []any{nil, nil, 2, k.Lock, k.Fence, seen.Handle, uint64(seen.Token), k.Channel, n.far, n.votes})
 	return count > 0, err
 }
 

@@ -2,7 +2,6 @@ package redisnode
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +24,7 @@ type Proposer struct {
 	seen   atomic.Uint64 // the highest granted here, unless far ahead of the clock
 	skew   atomic.Int64  // the server's clock less ours, in us, where they are far apart
 	Clock  func() time.Time
+	Random func(below int64) int64
 	Jumped func(key string, err error)
 }
 
@@ -79,5 +79,5 @@ func (p *Proposer) After(key string, a Answer) locker.Token {
 	if a.Status == Stale && a.Fence > p.Limit() {
 		p.Jumped(key, fmt.Errorf("the fence %d is ahead of the clock", a.Fence))
 	}
-	return a.Fence + 1 + rand.N(locker.Token(Step))
+	return a.Fence + 1 + locker.Token(p.Random(Step))
 }

@@ -1,6 +1,7 @@
 package redisnode
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -33,6 +34,7 @@ func TestProposer(t *testing.T) {
 			reported := false
 			p := &Proposer{
 				Clock:  func() time.Time { return now.Add(tt.offset) },
+				Random: rand.Int64N,
 				Jumped: func(string, error) { reported = true },
 			}
 			if tt.saw != 0 {
@@ -55,7 +57,7 @@ func TestProposerForgetsSkew(t *testing.T) {
 	server := time.UnixMicro(1_800_000_000_000_000)
 	for _, apart := range []time.Duration{-time.Hour, -time.Minute, time.Minute, time.Hour} {
 		clock := server.Add(apart)
-		p := &Proposer{Clock: func() time.Time { return clock }, Jumped: func(string, error) {}}
+		p := &Proposer{Clock: func() time.Time { return clock }, Random: rand.Int64N, Jumped: func(string, error) {}}
 		answer := Answer{Status: Stale, Fence: micros(server) - 1, Time: server}
 		p.After("k", answer)
 		clock = server
@@ -68,7 +70,7 @@ func TestProposerForgetsSkew(t *testing.T) {
 // Below what the server forgot, this process's own memory stands.
 func TestProposerRemembers(t *testing.T) {
 	now := time.UnixMicro(1_800_000_000_000_000)
-	p := &Proposer{Clock: func() time.Time { return now }}
+	p := &Proposer{Clock: func() time.Time { return now }, Random: rand.Int64N}
 	high := micros(now.Add(5 * time.Second))
 	p.Saw(high)
 	p.Saw(high - 100)
@@ -88,7 +90,7 @@ func TestProposerStepsAtRandom(t *testing.T) {
 	a := Answer{Status: Stale, Fence: micros(now.Add(5 * time.Second)), Time: now}
 	seen := make(map[locker.Token]bool)
 	for range 8 {
-		p := &Proposer{Clock: func() time.Time { return now }, Jumped: func(string, error) {}}
+		p := &Proposer{Clock: func() time.Time { return now }, Random: rand.Int64N, Jumped: func(string, error) {}}
 		seen[p.After("k", a)] = true
 	}
 	if len(seen) < 7 {
