@@ -17,8 +17,9 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: test
-test: servers lint ## everything that must pass: set-up, lint, all tests, those of the product with the race detector
+test: servers lint ## everything that must pass: set-up, lint, all tests, those of the product with the race detector, and the simulation of Redlock without it
 	LOCKER_TEST_SERVERS=require $(GO) test -race -timeout 15m ./...
+	$(GO) test -run 'TestSimulation$$' ./redlock
 	cd bench && LOCKER_TEST_SERVERS=require $(GO) test -timeout 15m ./...
 
 .PHONY: lint

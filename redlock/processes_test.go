@@ -80,14 +80,13 @@ func TestProcesses(t *testing.T) {
 	for _, p := range c.proxies {
 		requests += len(p.Requests())
 	}
+	// How many there are in a second depends on what else the machine does.
 	t.Logf("%d grants, %.0f per second, %.1f requests each, fairness %.3f",
 		len(grants), float64(len(grants))/time.Duration(last-first).Seconds(), float64(requests)/float64(len(grants)), jain(counts))
-	switch perSecond := float64(len(grants)) / time.Duration(last-first).Seconds(); {
-	case len(grants) < 100:
-		t.Errorf("only %d grants in %s", len(grants), contention)
-	case perSecond < 100:
-		t.Errorf("%.0f grants per second, want at least 100", perSecond)
-	case jain(counts) < 0.85:
+	if least := 4 * len(counts); len(grants) < least {
+		t.Errorf("only %d grants in %s, want at least %d", len(grants), contention, least)
+	}
+	if jain(counts) < 0.85 {
 		t.Errorf("fairness %.3f, want at least 0.85: %v", jain(counts), counts)
 	}
 }
