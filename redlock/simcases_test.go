@@ -106,7 +106,10 @@ func TestSimulationCases(t *testing.T) {
 			live: func(w *world) {
 				lease := w.take(0, 100*time.Millisecond)
 				w.until(600 * time.Millisecond)
-				if w.nodes[2].holds(grantOf(lease, redisnode.KeysOf("locker", "a"))) {
+				n := w.nodes[2]
+				n.mu.Lock()
+				defer n.mu.Unlock()
+				if n.holds(grantOf(lease, redisnode.KeysOf("locker", "a"))) {
 					w.broke("a node has a grant that is over")
 				}
 			},
@@ -121,7 +124,9 @@ func TestSimulationCases(t *testing.T) {
 			live: func(w *world) {
 				w.must("release", w.clients[1].release(w.take(1, time.Second)))
 				n := w.nodes[2]
+				n.mu.Lock()
 				n.setLock(redisnode.KeysOf("locker", "a"), modelValue{"h.1.other", n.clock()}, 5000)
+				n.mu.Unlock()
 				if err := w.fails(0, 5*time.Second); !strings.Contains(err.Error(), "may have been taken all the same") {
 					w.broke("acquire: %v", err)
 				}
