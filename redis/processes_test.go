@@ -65,13 +65,15 @@ func TestProcesses(t *testing.T) {
 	counts := make([]int, processes*goroutines)
 	byToken := make(map[uint64]grantSeen)
 	for _, g := range grants {
-		counts[g.process*goroutines+g.goroutine]++
 		if other, ok := byToken[g.token]; ok {
 			t.Errorf("token %d was granted twice: %+v and %+v", g.token, other, g)
 		}
 		byToken[g.token] = g
 	}
 	checkDisjoint(t, grants)
+	for _, g := range whileAllRan(grants) {
+		counts[g.process*goroutines+g.goroutine]++
+	}
 	requests := 0
 	for _, name := range proxy.Requests() {
 		if name != "hello" {
@@ -85,7 +87,7 @@ func TestProcesses(t *testing.T) {
 		t.Errorf("only %d grants in %s", len(grants), contention)
 	case perHandOff > 6:
 		t.Errorf("a hand-off took %.2f requests, want at most 6", perHandOff)
-	case jain(counts) < 0.9:
+	case !(jain(counts) >= 0.9): // also where one got none
 		t.Errorf("fairness %.3f, want at least 0.9: %v", jain(counts), counts)
 	}
 	if got := leftBehind(t, c); len(got) != 0 {
@@ -98,6 +100,20 @@ type grantSeen struct {
 	process, goroutine int
 	token              uint64
 	from, to           int64 // ns
+}
+
+// whileAllRan returns the grants that were made while all processes had begun and none
+// had ended: on a busy machine some begin late.
+func whileAllRan(grants []grantSeen) []grantSeen {
+	var first, last [processes]int64
+	for _, g := range grants {
+		if first[g.process] == 0 || g.from < first[g.process] {
+			first[g.process] = g.from
+		}
+		last[g.process] = max(last[g.process], g.from)
+	}
+	begun, ended := slices.Max(first[:]), slices.Min(last[:])
+	return slices.DeleteFunc(slices.Clone(grants), func(g grantSeen) bool { return g.from < begun || g.from > ended })
 }
 
 // checkDisjoint checks that no two grants overlap and that tokens rise in time.

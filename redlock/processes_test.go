@@ -65,7 +65,6 @@ func TestProcesses(t *testing.T) {
 	byToken := make(map[uint64]grantSeen)
 	var first, last int64
 	for i, g := range grants {
-		counts[g.process*goroutines+g.goroutine]++
 		if other, ok := byToken[g.token]; ok {
 			t.Errorf("token %d was granted twice: %+v and %+v", g.token, other, g)
 		}
@@ -76,6 +75,9 @@ func TestProcesses(t *testing.T) {
 		last = max(last, g.to)
 	}
 	checkDisjoint(t, grants)
+	for _, g := range whileAllRan(grants) {
+		counts[g.process*goroutines+g.goroutine]++
+	}
 	requests := 0
 	for _, p := range c.proxies {
 		requests += len(p.Requests())
@@ -86,7 +88,7 @@ func TestProcesses(t *testing.T) {
 	if least := 4 * len(counts); len(grants) < least {
 		t.Errorf("only %d grants in %s, want at least %d", len(grants), contention, least)
 	}
-	if jain(counts) < 0.85 {
+	if !(jain(counts) >= 0.85) { // also where one got none
 		t.Errorf("fairness %.3f, want at least 0.85: %v", jain(counts), counts)
 	}
 }
@@ -96,6 +98,20 @@ type grantSeen struct {
 	process, goroutine int
 	token              uint64
 	from, to           int64 // ns
+}
+
+// whileAllRan returns the grants that were made while all processes had begun and none
+// had ended: on a busy machine some begin late.
+func whileAllRan(grants []grantSeen) []grantSeen {
+	var first, last [processes]int64
+	for _, g := range grants {
+		if first[g.process] == 0 || g.from < first[g.process] {
+			first[g.process] = g.from
+		}
+		last[g.process] = max(last[g.process], g.from)
+	}
+	begun, ended := slices.Max(first[:]), slices.Min(last[:])
+	return slices.DeleteFunc(slices.Clone(grants), func(g grantSeen) bool { return g.from < begun || g.from > ended })
 }
 
 // checkDisjoint checks that no two grants overlap and that tokens rise in time.
